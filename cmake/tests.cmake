@@ -62,6 +62,16 @@ elseif(LAMINA_TEST_SOURCES)
     add_executable(lamina_mpi_tests ${LAMINA_MPI_TEST_SOURCES} tests/runtime/dist/conformance.cpp)
     lamina_library_settings(lamina_mpi_tests)
     target_link_libraries(lamina_mpi_tests PRIVATE ${LAMINA_OBJECT_LIBRARIES} lamina_mpi_objects MPI::MPI_CXX)
+
+    # lamina_mpich_tests: the same with MPICH, where it is installed beside another MPI (Debian: libmpich-dev and mpich).
+    find_path(LAMINA_MPICH_INCLUDE mpi.h PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE}/mpich mpich)
+    find_library(LAMINA_MPICH_LIBRARY mpich)
+    if(LAMINA_MPICH_INCLUDE MATCHES "mpich$" AND LAMINA_MPICH_LIBRARY)
+      add_executable(lamina_mpich_tests ${LAMINA_MPI_TEST_SOURCES} tests/runtime/dist/conformance.cpp runtime/dist/mpi/plugin.cpp)
+      lamina_library_settings(lamina_mpich_tests)
+      target_include_directories(lamina_mpich_tests SYSTEM BEFORE PRIVATE "${LAMINA_MPICH_INCLUDE}")
+      target_link_libraries(lamina_mpich_tests PRIVATE ${LAMINA_OBJECT_LIBRARIES} "${LAMINA_MPICH_LIBRARY}")
+    endif()
   endif()
 endif()
 

@@ -6,16 +6,16 @@
 namespace lamina::kernels::cpu {
 
 // x, y: contiguous, of one shape. state: i64 [2] {seed, counter}, or [models...,2]: then x's leading axes are the models, and elements are
-// numbered within their model. T: f16, bf16, float or double.
+// numbered within their model, from `first` on. T: f16, bf16, float or double.
 template <class T>
-void dropout(Stream&, const View& x, const View& state, const View& y, float rate);
+void dropout(Stream&, const View& x, const View& state, const View& y, float rate, int64_t first);
 
-// Elements first .. first + count; the pointers are those of element 0. y may be x.
+// Elements first .. first + count of a draw; x and y are those of the first. y may be x.
 void dropout_run(const float* x, const int64_t* state, float rate, float* y, int64_t first, int64_t count);
 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
 template <class T>
-void dropout(Stream&, const View& x, const View& state, const View& y, float rate);
+void dropout(Stream&, const View& x, const View& state, const View& y, float rate, int64_t first);
 }  // namespace lamina::kernels::cuda

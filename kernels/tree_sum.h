@@ -3,9 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "runtime/core/dtype.h"
+#include "runtime/core/error.h"
 #include "runtime/core/export.h"
+#include "runtime/device/stream.h"
 
 namespace lamina {
 
@@ -15,10 +18,46 @@ struct TreeSum {
   const uint8_t* joins = nullptr;  // one per array
 };
 
+// The type in which elements are added: half types in f32; integers wrap, so without signs.
+template <class T>
+struct AddedAs {
+  using type = compute_t<T>;
+};
+template <class T>
+  requires std::is_integral_v<T>
+struct AddedAs<T> {
+  using type = std::make_unsigned_t<T>;
+};
+
+// Calls f<From, To, AddedAs>() for the types of a sum.
+template <class F>
+void with_types_of(const TreeSum& sum, F f) {
+  if (sum.from == sum.to)
+    return with_dtype(sum.from, [&]<class T>() {
+      if constexpr (std::is_same_v<T, bool>)
+        internal_error("tree_sum of bool");
+      else
+        f.template operator()<T, T, typename AddedAs<T>::type>();
+    });
+  if (sum.from == DType::f16 && sum.to == DType::f32) return f.template operator()<f16, float, float>();
+  if (sum.from == DType::bf16 && sum.to == DType::f32) return f.template operator()<bf16, float, float>();
+  if (sum.from == DType::f32 && sum.to == DType::f16) return f.template operator()<float, f16, float>();
+  if (sum.from == DType::f32 && sum.to == DType::bf16) return f.template operator()<float, bf16, float>();
+  internal_error(cat("tree_sum from ", sum.from, " to ", sum.to));
+}
+
+// The most entries that the stack has. Throws internal if the arrays are no whole tree.
+LAMINA_API int stack_depth(const TreeSum& sum, size_t arrays);
+
 namespace cpu {
 // Half types are added in f32 and rounded once, at the end. Integers wrap. The result may be one of the arrays, but not overlap one
 // otherwise.
 LAMINA_API void tree_sum(const TreeSum& sum, std::span<const void* const> arrays, void* result);
 }  // namespace cpu
+
+namespace kernels::cuda {
+// The same bits; arrays and result are on the stream's device.
+void tree_sum(Stream& stream, const TreeSum& sum, std::span<const void* const> arrays, void* result);
+}  // namespace kernels::cuda
 
 }  // namespace lamina

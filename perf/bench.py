@@ -282,7 +282,8 @@ def main():
             runs["matmul"] = measure_matmul(here["cores"], options.rounds, options.seconds)
             found["matmul"] = matmul_figures(runs["matmul"])
         for run, measure in {"process": lambda: process_figures(options.quick), "saved": lambda: script_figures("saved_programs.py", "--gigabyte"),
-                             "exported": lambda: script_figures("c_export.py")}.items():
+                             "exported": lambda: script_figures("c_export.py"), "placed": lambda: script_figures("two_towers.py"),
+                             "jobs": lambda: script_figures("jobs.py")}.items():
             if run in checked:
                 found[run] = measure()
 

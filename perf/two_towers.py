@@ -1,67 +1,92 @@
-"""Two 100-layer towers of 64, batch 64, joined at the end: two virtual devices with one thread each, placed by cost, against one. Prints the measured times beside the
-simulator's; asserts nothing.
+"""Networks of 64 wide layers at batch 64 on two virtual devices with one thread each, placed by cost, against one device, beside the simulator's times: two towers of
+100 layers joined at the end, one chain of 100, and a fan of 8 branches of 12. Asserts nothing.
 
-    LAMINA_THREADS=1 PYTHONPATH=build/python python perf/two_towers.py [seconds]
+    LAMINA_THREADS=1 PYTHONPATH=build/python python perf/two_towers.py [--seconds 3] [--json]
 """
+import argparse
+import json
 import os
-import sys
 import time
 
-os.environ.setdefault("LAMINA_THREADS", "1")
+os.environ["LAMINA_THREADS"] = "1"
 
 import numpy as np
 
 import lamina as lm
 
-LAYERS, WIDTH, BATCH = 100, 64, 64
+WIDTH, BATCH = 64, 64
+NETWORKS = {"towers": (2, 100), "chain": (1, 100), "fan": (8, 12)}  # branches, layers of each
 
 
-def towers_on(devices):
+def network(branches, layers, devices):
     random = np.random.default_rng(0)
     weights = []
-    for device in devices:
-        with lm.device(device):
-            weights.append([lm.Variable((random.normal(size=(WIDTH, WIDTH)) / 8).astype(np.float32)) for _ in range(LAYERS)])
+    for branch in range(branches):
+        with lm.device(devices[branch % len(devices)]):
+            weights.append([lm.Variable((random.normal(size=(WIDTH, WIDTH)) / 8).astype(np.float32)) for _ in range(layers)])
 
     @lm.function
-    def towers(x):
-        ends = []
-        for tower in weights:
+    def joined(x):
+        out = None
+        for branch in weights:
             y = x
-            for w in tower:
+            for w in branch:
                 y = lm.tanh(y @ w)
-            ends.append(y)
-        return lm.sum(ends[0] * ends[1])
+            out = y if out is None else out * y
+        return lm.sum(out)
 
-    return towers
+    return joined
 
 
-def microseconds(call, seconds):
-    times = []
-    for _ in range(5):
-        call()
+def microseconds(calls, seconds):
+    """The best and the median of each of `calls`, which take turns."""
+    times = [[] for _ in calls]
+    for call in calls:
+        for _ in range(5):
+            call()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times) * 1e6, sorted(times)[len(times) // 2] * 1e6
+        for call, own in zip(calls, times):
+            start = time.perf_counter()
+            call()
+            own.append(time.perf_counter() - start)
+    return [(min(own) * 1e6, sorted(own)[len(own) // 2] * 1e6) for own in times]
 
 
 def main():
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=3, help="per network")
+    parser.add_argument("--json", action="store_true", help="the figures of promises.json alone")
+    options = parser.parse_args()
     lm.config.set_virtual_devices("cpu", 2)
     x = lm.constant(np.random.default_rng(1).normal(size=(BATCH, WIDTH)).astype(np.float32))
-    one, two = towers_on(["cpu:0", "cpu:0"]), towers_on(["cpu:0", "cpu:1"])
-    measured = {"one device": microseconds(lambda: one(x).numpy(), seconds)}
-    with lm.device("auto"):
-        measured["placed by cost"] = microseconds(lambda: two(x).numpy(), seconds)
-        explained = two.explain(x)
-    modelled = {"one device": next(us for name, us, _ in explained.placements if name == "cpu:0 alone"), "placed by cost": explained.modelled_us}
-    for name, (best, median) in measured.items():
-        print(f"{name:16}{best:9.0f} us at best, {median:9.0f} us median, {modelled[name]:9.0f} us simulated ({100 * (modelled[name] / best - 1):+.0f} % of the best)")
-    print(f"gain: {measured['one device'][0] / measured['placed by cost'][0]:.2f}x at best, {measured['one device'][1] / measured['placed by cost'][1]:.2f}x median, "
-          f"{modelled['one device'] / modelled['placed by cost']:.2f}x simulated; load average {os.getloadavg()[0]:.1f}")
+    errors, gains = [], {}
+    for name, (branches, layers) in NETWORKS.items():
+        one, two = network(branches, layers, ["cpu:0"]), network(branches, layers, ["cpu:0", "cpu:1"])
+
+        def placed(two=two):
+            with lm.device("auto"):
+                return two(x).numpy()
+
+        measured = dict(zip(("one device", "placed by cost"), microseconds([lambda one=one: one(x).numpy(), placed], options.seconds)))
+        with lm.device("auto"):
+            explained = two.explain(x)
+        alone = next((us for candidate, us, _ in explained.placements if candidate == "cpu:0 alone" and us is not None), None)
+        modelled = {"one device": alone, "placed by cost": explained.modelled_us}
+        gains[name] = measured["one device"][0] / measured["placed by cost"][0]
+        for what, (best, median) in measured.items():
+            if modelled[what] is not None:
+                errors.append(100 * (modelled[what] / best - 1))
+            if not options.json:
+                simulated = "" if modelled[what] is None else f", {modelled[what]:9.0f} us simulated ({errors[-1]:+.0f} % of the best)"
+                print(f"{name:8}{what:16}{best:9.0f} us at best, {median:9.0f} us median{simulated}")
+        if not options.json:
+            print(f"{name:8}gain {gains[name]:.2f}x at best")
+    if options.json:
+        print(json.dumps({"towers_gain": round(gains["towers"], 2), "chain_gain": round(gains["chain"], 2), "fan_gain": round(gains["fan"], 2),
+                          "simulator_error_percent": round(sum(map(abs, errors)) / len(errors), 1)}))
+    else:
+        print(f"simulator: mean error {sum(map(abs, errors)) / len(errors):.0f} %; load average {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

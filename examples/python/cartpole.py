@@ -12,18 +12,20 @@ import time
 import lamina as lm
 
 STEPS, EPISODES = 200, 64
+State = tuple[lm.Tensor, lm.Tensor]
 
 
 class Policy(lm.nn.Model):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.hidden, self.head = lm.nn.Dense(32, activation="tanh"), lm.nn.Dense(2)
 
-    def call(self, x):
-        return self.head(self.hidden(x))
+    def call(self, x: lm.Tensor) -> lm.Tensor:
+        scores: lm.Tensor = self.head(self.hidden(x))
+        return scores
 
 
-def moved(state, right):
+def moved(state: lm.Tensor, right: lm.Tensor) -> lm.Tensor:
     """The states [episodes, 4] after 1/50 second; right: whether the cart is pushed to the right."""
     x, speed, angle, turn = state[:, 0], state[:, 1], state[:, 2], state[:, 3]
     force = lm.where(right, 10.0, -10.0)
@@ -34,27 +36,27 @@ def moved(state, right):
     return lm.stack([x + 0.02 * speed, speed + 0.02 * slide, angle + 0.02 * turn, turn + 0.02 * spin], 1)
 
 
-def upright(state):
+def upright(state: lm.Tensor) -> lm.Tensor:
     return lm.logical_and(lm.abs(state[:, 0]) < 2.4, lm.abs(state[:, 2]) < 0.2095)
 
 
-def episodes(policy, count, sample):
+def episodes(policy: Policy, count: int, sample: bool) -> tuple[lm.Tensor, lm.Tensor]:
     """Log-probabilities of the actions taken, and 1 while an episode lasts, both [STEPS, count]."""
-    def one(carried, _):
+    def one(carried: State, _: None) -> tuple[State, tuple[object, lm.Tensor]]:
         state, going = carried
         scores = lm.log_softmax(policy(state))
         right = lm.random.uniform((count,)) < lm.exp(scores[:, 1]) if sample else scores[:, 1] > scores[:, 0]
         state = lm.stop_gradient(moved(state, right))
         taken = lm.where(right, scores[:, 1], scores[:, 0])
-        return (state, lm.logical_and(going, upright(state))), (taken, lm.astype(going, lm.float32))
+        return (state, lm.logical_and(going, upright(state))), (taken, going.astype(lm.float32))
 
     start = lm.random.uniform((count, 4), -0.05, 0.05)
     _, (taken, going) = lm.scan(one, (start, lm.ones((count,), dtype=lm.bool)), length=STEPS)
     return taken, going
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--updates", type=int, default=60)
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
@@ -63,8 +65,8 @@ def main():
     policy(lm.zeros((1, 4)))  # creates the weights
 
     @lm.function
-    def train(updates):
-        reached = 0.0
+    def train(updates: lm.Tensor) -> lm.Tensor:
+        reached = lm.constant(0.0)
         for _ in lm.range(updates):
             with lm.GradientTape() as tape:
                 taken, going = episodes(policy, EPISODES, True)
@@ -78,7 +80,7 @@ def main():
         return reached
 
     @lm.function
-    def test():
+    def test() -> lm.Tensor:
         return lm.mean(lm.sum(episodes(policy, 100, False)[1], axis=0))
 
     before = float(test())

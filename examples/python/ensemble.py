@@ -16,7 +16,7 @@ seeds = range(4)
 sweep = [(rate, seed) for rate in rates for seed in seeds]
 
 
-def build():
+def build() -> lm.nn.Sequential:
     return lm.nn.Sequential([lm.nn.Dense(32, activation="relu"), lm.nn.Dense(32, activation="relu"), lm.nn.Dense(10)])
 
 
@@ -25,7 +25,7 @@ sgd = lm.optim.SGD(lm.per_model([rate for rate, _ in sweep]))
 loss = lm.losses.SparseCrossEntropy(from_logits=True)
 
 
-def step(x, y):
+def step(x: lm.Tensor, y: lm.Tensor) -> lm.Tensor:
     with lm.GradientTape() as tape:
         cost = loss(y, nets(x))
     sgd.apply_gradients(zip(tape.gradient(cost, nets.trainable_variables), nets.trainable_variables))

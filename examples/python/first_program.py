@@ -7,7 +7,7 @@ line, sgd = lm.nn.Dense(1), lm.optim.SGD(0.5)
 
 
 @lm.function
-def step():
+def step() -> lm.Tensor:
     with lm.GradientTape() as tape:
         cost = lm.mean(lm.square(line(x) - y))
     sgd.apply_gradients(zip(tape.gradient(cost, line.trainable_variables), line.trainable_variables))

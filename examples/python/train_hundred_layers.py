@@ -4,6 +4,8 @@ With Glorot or He initialisation this network learns almost nothing, because its
 (lm.nn.initializers.looks_linear) prevent that. A training step, from the images to the updated weights, is one traced function.
 """
 import argparse, json, os, sys, time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +15,11 @@ from lamina.progress import ProgressBar
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FIRST_RATE = 0.008  # decreases linearly to 0
+Rows = tuple[Any, Any]  # images and labels
+Batch = tuple[lm.Tensor, lm.Tensor]
 
 
-def read_digits(folder):
+def read_digits(folder: str) -> tuple[Rows, Rows]:
     """(train images, train labels), (test images, test labels). The files are sorted by digit: every fifth image is a test image."""
     images = lm.data.read_idx(os.path.join(folder, "digits-images-idx3-ubyte.gz")).astype("float32") / 255
     labels = lm.data.read_idx(os.path.join(folder, "digits-labels-idx1-ubyte.gz")).astype("int32")
@@ -24,7 +28,7 @@ def read_digits(folder):
 
 
 class HundredLayers(lm.nn.Model):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         initializers = lm.nn.initializers
         self.flat = lm.nn.Flatten()
@@ -32,18 +36,19 @@ class HundredLayers(lm.nn.Model):
         self.drop = lm.nn.Dropout(0.2)
         self.head = lm.nn.Dense(10, kernel_initializer=initializers.orthogonal())
 
-    def call(self, x):
+    def call(self, x: lm.Tensor) -> lm.Tensor:
         x = self.flat(x)
         for layer in self.hidden:
             x = layer(x)
-        return self.head(self.drop(x))
+        scores: lm.Tensor = self.head(self.drop(x))
+        return scores
 
 
-def make_step(net, optimizer):
+def make_step(net: HundredLayers, optimizer: lm.optim.Optimizer) -> Any:
     loss = lm.losses.SparseCrossEntropy(from_logits=True)
 
     @lm.function
-    def step(x, y):
+    def step(x: lm.Tensor, y: lm.Tensor) -> lm.Tensor:
         with lm.GradientTape() as tape:
             cost = loss(y, net(x, training=True))
         variables = net.trainable_variables
@@ -53,7 +58,7 @@ def make_step(net, optimizer):
     return step
 
 
-def seconds_per_call(call, repeats, calls):
+def seconds_per_call(call: Callable[[], object], repeats: int, calls: int) -> float:
     """The best of several runs, so that other load disturbs it little."""
     call()
     best = float("inf")
@@ -66,13 +71,13 @@ def seconds_per_call(call, repeats, calls):
     return best
 
 
-def step_flops(batch):
+def step_flops(batch: int) -> int:
     """Floating-point operations of one step's matrix products: forward, weight gradients, input gradients (except the first layer's)."""
     sizes = [784 * 64] + [64 * 64] * 99 + [64 * 10]
     return 2 * batch * (3 * sum(sizes) - sizes[0])
 
 
-def train(options):
+def train(options: argparse.Namespace) -> tuple[HundredLayers, lm.optim.SGD, Any, Batch, list[float], list[float], float]:
     lm.random.set_seed(options.seed)
     (x, y), (test_x, test_y) = read_digits(options.data)
     feed = lm.data.Dataset.from_tensor_slices((x, y)).shuffle().batch(options.batch)
@@ -81,7 +86,9 @@ def train(options):
     step = make_step(net, optimizer)
     accuracy = lm.function(lambda x, y: lm.metrics.accuracy(y, net(x)))
 
-    steps, done, losses, accuracies = options.epochs * len(feed), 0, [], []
+    steps, done = options.epochs * len(feed), 0
+    losses: list[float] = []
+    accuracies: list[float] = []
     start = time.perf_counter()
     for epoch in range(options.epochs):
         print(f"Epoch {epoch + 1}/{options.epochs}", flush=True)
@@ -100,7 +107,7 @@ def train(options):
     return net, optimizer, step, (lm.constant(x[:options.batch]), lm.constant(y[:options.batch])), losses, accuracies, seconds
 
 
-def measure(optimizer, step, batch):
+def measure(optimizer: lm.optim.SGD, step: Any, batch: Batch) -> dict[str, Any]:
     """Measures a step, and reports what it was compiled to. The learning rate is set to 0 so that the weights stay."""
     optimizer.learning_rate.assign(0.0)
     graph = step.get_concrete_function(*batch)
@@ -114,7 +121,7 @@ def measure(optimizer, step, batch):
     }
 
 
-def draw(path, losses, accuracies):
+def draw(path: str, losses: list[float], accuracies: list[float]) -> None:
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -133,7 +140,7 @@ def draw(path, losses, accuracies):
     figure.savefig(path, dpi=120)
 
 
-def show_table(f, isa):
+def show_table(f: dict[str, Any], isa: str) -> None:
     rows = [
         ("test accuracy", f"{100 * f['test_accuracy']:.1f} %"),
         ("training time", f"{f['training_seconds']:.1f} s for {f['epochs']} epoch{'s' if f['epochs'] > 1 else ''}"),
@@ -149,8 +156,8 @@ def show_table(f, isa):
     print(line, *(f"{name:<{width[0]}}   {value:>{width[1]}}" for name, value in rows), line, sep="\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch", type=int, default=20)

@@ -10,9 +10,6 @@
 namespace lamina::compile {
 namespace {
 
-// Sharing a section among threads costs a few microseconds; below this much work one thread is faster.
-constexpr double kFlopsWorthThreads = 6e6;
-
 int threads_for(const Selection& selection, const Options& options) {
   if (options.device.kind != DeviceKind::cpu) return 1;
   int threads = options.threads > 0 ? options.threads : config::threads();

@@ -35,6 +35,9 @@ struct Options {
   KernelWriter writer = nullptr;         // makes kernels instead of the device's own
   bool inside = false;                   // compiling the body of a loop or branch, which explain() prints inside it
 };
+// Sharing work among threads costs a few microseconds; below this much of it one thread is faster.
+constexpr double kFlopsWorthThreads = 6e6;
+
 // g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op without a kernel on its device, out_of_memory
 // when a device has less memory than the plan needs there.
 LAMINA_API std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options);

@@ -36,7 +36,7 @@ Graph with_variables(const Graph& region, size_t carried, bool assigned) {
 
 SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device device, const Options& options) {
   for (const ir::Node& node : region.nodes())
-    if (node.op->effect == ir::Effect::host && device.kind == DeviceKind::gpu)
+    if ((node.op->effect == ir::Effect::host || node.op->effect == ir::Effect::ranks) && device.kind == DeviceKind::gpu)
       throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it is in a loop or branch on ", device),
                                       .where = text(node.line),
                                       .why = "effects of the host run on the CPU, and all of a loop or branch on one device",

@@ -45,14 +45,13 @@ class Emitter {
       Instruction& made = program_->instructions.back();
       made.alone = group.alone;
       for (const Work& w : std::span(in_.work).subspan(group.begin, group.end - group.begin)) {
-        made.host_effect |= w.node >= 0 && ir::has_host_effect(g_[w.node]);
+        made.host_effect |= w.node >= 0 && on_host(g_[w.node]);
         made.flops += 2 * multiply_adds(w, g_);
-        for (const auto* places : {&w.inputs, &w.outputs})
-          for (const Place& place : *places) made.bytes += double(place.view.size()) * double(size_of(place.view.dtype));
+        made.bytes += bytes_of(w);
       }
     }
     for (const Place& place : in_.outputs) program_->output_slots.push_back(slot(place));
-    for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || ir::has_host_effect(n);
+    for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || on_host(n);
     if (program_->streams.size() > 1) add_events();
     return program_;
   }

@@ -60,6 +60,7 @@ struct Lowered {
 
 // Of the products that the work makes; 0 for other work that is no step of a section.
 double multiply_adds(const Work& work, const ir::Graph& g);
+double bytes_of(const Work& work);  // of its inputs and outputs
 std::shared_ptr<const exec::Program> emit_program(Lowered lowered, const ir::Graph& g, const Options& options, int threads);
 
 }  // namespace lamina::compile

@@ -157,7 +157,8 @@ class Lowering {
       case Effect::read: return lower_read(self);
       case Effect::write: return lower_assign(node);
       case Effect::none:
-      case Effect::host: break;
+      case Effect::host:
+      case Effect::ranks: break;
     }
     if (n.op->alias) return lower_alias(self, selected.device);
     if (runs_nothing(n)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/compile/select.h"
 #include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
 
@@ -59,8 +60,7 @@ ir::Graph placed_graph(const ir::Graph& g, const Units& units, const Schedule& s
     const Units::Unit& unit = units.units[size_t(u)];
     const int device = schedule.device[size_t(u)];
     for (int v : unit.needs)  // all copies first
-      for (ir::Value value : units.values[size_t(v)].values)
-        if (!unit.nodes.empty()) (void)on(value, device);
+      if (!unit.nodes.empty()) (void)on(units.values[size_t(v)].value, device);
     for (int n : unit.nodes) {
       ir::Node node = g[n];
       if (node.op->effect == ir::Effect::write)  // the old value, which later nodes may need, is read before
@@ -68,7 +68,7 @@ ir::Graph placed_graph(const ir::Graph& g, const Units& units, const Schedule& s
           if (read < n && device_of[size_t(read)] < 0) bring(bring, {read, 0});
       std::vector<ir::Value> in;
       for (ir::Value v : node.inputs) in.push_back(on(v, device));
-      if (is_automatic(node)) node.device = ir::has_host_effect(node) ? std::nullopt : std::optional(units.devices[size_t(device)]);
+      if (is_automatic(node)) node.device = on_host(node) ? std::nullopt : std::optional(units.devices[size_t(device)]);
       const ir::Value made = to.to.copy(node, std::move(in));
       to.map_results(n, made);
     }
@@ -95,7 +95,7 @@ ir::Graph on_one_device(const ir::Graph& g, Device device) {
   ir::Rewriter to(g);
   for (int i = 0; i < g.size(); ++i) {
     ir::Node node = g[i];
-    if (is_automatic(node)) node.device = ir::has_host_effect(node) ? std::nullopt : std::optional(device);
+    if (is_automatic(node)) node.device = on_host(node) ? std::nullopt : std::optional(device);
     to.copy(i, node);
   }
   return to.finish();

@@ -11,13 +11,15 @@
 
 namespace lamina::compile {
 
+constexpr double kNever = 1e15;  // microseconds: a device has no kernel for it
+
 // The parts that are placed as a whole, with their times on each device, and what passes between them.
 struct Units {
   struct Value {
     int from = -1;      // the unit that makes it; -1: it is there from the beginning
     int location = -1;  // then: on which device; -1: on all of them
     double bytes = 0;
-    std::vector<ir::Value> values;  // of the graph
+    ir::Value value;  // of the graph
   };
   struct Unit {
     std::vector<int> nodes;          // in program order

@@ -76,7 +76,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
 
   std::vector<int> key(count);  // sort key: a node runs in the gap after the node with this number
   std::vector<int> last_assign(g.resources.size(), -1), last_effect_read(g.resources.size(), -1);
-  int last_host = -1;
+  int last_host = -1, last_collective = -1;
   for (int i = 0; i < g.size(); ++i) {
     const Node& n = g[i];
     int earliest = -1;
@@ -86,9 +86,11 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     if (n.op->effect == Effect::write) earliest = std::max({earliest, last_assign[size_t(resource)], last_effect_read[size_t(resource)]});
     const bool host = ir::has_host_effect(n);
     if (host) earliest = std::max(earliest, last_host);
+    const bool collective = ir::has_collective(n);
+    if (collective) earliest = std::max(earliest, last_collective);
 
-    bool early =
-        first[size_t(i)] || n.op->effect == Effect::read || (n.op->effect == Effect::none && !host && (runs_nothing(n) || tiny(n)));
+    bool early = first[size_t(i)] || n.op->effect == Effect::read ||
+                 (n.op->effect == Effect::none && !host && !collective && (runs_nothing(n) || tiny(n)));
     bool update = threads == 1 && n.op->partition == section::Partition::tiles && !assigned_to[size_t(i)].empty();
     if (update) {
       early = true;
@@ -103,6 +105,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     if (n.op->effect == Effect::write) last_assign[size_t(resource)] = key[size_t(i)];
     if (n.op->effect == Effect::read) last_effect_read[size_t(resource)] = std::max(last_effect_read[size_t(resource)], key[size_t(i)]);
     if (host) last_host = key[size_t(i)];
+    if (collective) last_collective = key[size_t(i)];
   }
   // Equal keys keep program order; a node in its own place precedes those moved behind it.
   std::vector<int> order(count);

@@ -10,8 +10,6 @@
 namespace lamina::compile {
 namespace {
 
-constexpr double kFar = 1e15;
-
 class Scheduler {
  public:
   Scheduler(const Units& units, const cost::Costs& costs)
@@ -31,7 +29,7 @@ class Scheduler {
     for (size_t u = users_.size(); u-- > 0;) {
       double sum = 0, count = 0;
       for (double time : in_.units[u].time)
-        if (time < kFar) sum += time, ++count;
+        if (time < kNever) sum += time, ++count;
       for (int next : users_[u]) rank_[u] = std::max(rank_[u], rank_[size_t(next)] + (devices > 1 ? latency_[1] / 2 : 0));
       rank_[u] += (count > 0 ? sum / count : 0) + 1e-6;
     }

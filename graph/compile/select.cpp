@@ -37,7 +37,7 @@ bool any_empty(std::span<const TensorType> types) { return std::any_of(types.beg
 
 // Whether all results of the node are empty and it has no effect.
 bool makes_nothing(const Node& node) {
-  return node.op->effect == ir::Effect::none && !ir::has_host_effect(node) && !node.types.empty() && !runs_nothing(node) &&
+  return node.op->effect == ir::Effect::none && !on_host(node) && !node.types.empty() && !runs_nothing(node) &&
          std::all_of(node.types.begin(), node.types.end(), is_empty);
 }
 
@@ -64,6 +64,8 @@ const char* why_in_no_section(const ir::SectionStep& step, const section::Nested
   return section::why_not_on_blocks(step.codes, step.step, nested);
 }
 
+bool on_host(const Node& node) { return ir::has_host_effect(node) || ir::has_collective(node); }
+
 bool runs_nothing(const Node& node) {
   static const ir::OpDef &input = ir::find_op("input"), &constant = ir::find_op("constant");
   return node.op == &input || node.op == &constant || node.op->effect == ir::Effect::read || node.op->alias;
@@ -86,11 +88,11 @@ Kernel copy_kernel(Device device, const TensorType& type) {
 Selection select_kernels(const ir::Graph& g, const Options& options) {
   Selection out;
   out.graph.resources = g.resources;
-  // Print and check run on the CPU; values are copied there.
+  // Print, check and collectives run on the CPU; values are copied there.
   const Device host = options.device.kind == DeviceKind::gpu ? Device{} : options.device;
   auto device_of = [&](const Node& node) {
     if (node.device && node.device != kAutomatic) return *node.device;  // a region's nodes on kAutomatic stay with the node that owns it
-    return node.op->effect == ir::Effect::host ? host : options.device;
+    return node.op->effect == ir::Effect::host || node.op->effect == ir::Effect::ranks ? host : options.device;
   };
 
   auto emit = [&](auto&& self, ir::Rewriter& to, int n, int depth) -> void {

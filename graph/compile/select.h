@@ -27,6 +27,8 @@ const char* why_in_no_section(const ir::SectionStep& step, const section::Nested
 
 // Whether a node needs no kernel: input, constant, read, or a view of its input.
 bool runs_nothing(const ir::Node& node);
+// Whether the node, or one in its regions, prints, checks or is a collective: these keep one order, which one stream of the CPU keeps.
+bool on_host(const ir::Node& node);
 
 // A kernel that copies a view with any strides into a contiguous one.
 Kernel copy_kernel(Device device, const TensorType& type);

@@ -144,8 +144,7 @@ class StreamPlanner {
       double bytes = 0, products = 0;
       for (const Work& w : work(int(i))) {
         products += multiply_adds(w, g_);
-        for (const auto* places : {&w.inputs, &w.outputs})
-          for (const Place& place : *places) bytes += double(place.view.size()) * double(size_of(place.view.dtype));
+        bytes += bytes_of(w);
       }
       cost_[i] = 1 + bytes + products / kMultiplyAddsPerByte;
       large_[i] = options_.share_all_streams || bytes >= kLargeBytes || products >= kLargeMultiplyAdds;
@@ -160,7 +159,7 @@ class StreamPlanner {
   // --- streams ---
   bool is_pinned(int i) {
     const Work& first = work(i)[0];
-    return group(i).alone || !first.kernel || (first.node >= 0 && ir::has_host_effect(g_[first.node]));
+    return group(i).alone || !first.kernel || (first.node >= 0 && on_host(g_[first.node]));
   }
   // Work that needs its device alone comes after all earlier work and before all later work.
   void wait_for_the_card(int i) {
@@ -257,6 +256,13 @@ double multiply_adds(const Work& w, const ir::Graph& g) {
   if (op == &ops::def::matmul || op == &ops::def::dense_grad_weights)
     return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
   return 0;
+}
+
+double bytes_of(const Work& work) {
+  double bytes = 0;
+  for (const auto* places : {&work.inputs, &work.outputs})
+    for (const Place& place : *places) bytes += double(place.view.size()) * double(size_of(place.view.dtype));
+  return bytes;
 }
 
 void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options) { StreamPlanner(lowered, g, options).run(); }

@@ -14,9 +14,7 @@
 namespace lamina::compile {
 namespace {
 
-constexpr double kNever = 1e15;             // microseconds: the device has no kernel for it
-constexpr double kFlopsWorthThreads = 6e6;  // as in compile.cpp
-constexpr size_t kFew = 16;                 // so few nodes are placed one by one: each schedule of them is quickly tried
+constexpr size_t kFew = 16;  // so few nodes are placed one by one: each schedule of them is quickly tried
 
 double bytes_of(const TensorType& type) { return double(byte_size(type)); }
 
@@ -113,7 +111,7 @@ class UnitMaker {
         const size_t shown = size_t(n.inputs[0].node);
         unit_of_[s] = unit_of_[shown], location_[s] = location_[shown];
         if (unit_of_[s] >= 0) nodes_[size_t(unit_of_[s])].push_back(i);
-      } else if (!chosen && !ir::has_host_effect(n)) {
+      } else if (!chosen && !on_host(n)) {
         add_unit(i, -1);
       } else {
         add_unit(i, number_of(chosen && n.device ? *n.device : options_.device));
@@ -160,7 +158,7 @@ class UnitMaker {
         last_assign[size_t(resource)] = unit;
         assigns.push_back(unit);
       }
-      if (ir::has_host_effect(n)) {
+      if (on_host(n)) {
         add_edge(last_host, unit);
         for (int assign : assigns) add_edge(assign, unit);
         assigns.clear();
@@ -312,7 +310,7 @@ class UnitMaker {
         out_.values.push_back({.from = unit < 0 ? -1 : number[size_t(find(unit))],
                                .location = location_[size_t(v.node)],
                                .bytes = bytes_of(g_.type(v)),
-                               .values = {v}});
+                               .value = v});
       }
       return at->second;
     };

@@ -10,6 +10,7 @@
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/peak_flops.h"
+#include "runtime/device/virtual_gpus.h"
 
 namespace lamina::cost {
 namespace {
@@ -20,7 +21,7 @@ constexpr double kShareOfPeak = 0.65;
 // GPUs. Arithmetic and memory: vendor figures of boost clock, lanes and bandwidth for an H100; other cards in proportion of their
 // multiprocessors. A launch inside a CUDA graph and a step of a section: the figures of predict.cpp.
 constexpr double kGpuFlopsPerMultiprocessor = 2 * 128 * 1.98e3 * 0.5, kGpuBytes = 3.35e6 * 0.7;  // per microsecond, at a usual share
-constexpr double kGpuLaunch = 1.3, kGpuStep = 0.5;
+constexpr double kGpuStep = 0.5;
 
 // Links, per direction. NVLink: vendor bandwidth (600, 900 and 1,800 GB/s in both directions together) at four fifths; a write is seen
 // after 1.8 to 2.3 us (NVIDIA/cuda-samples, issue 230), an event's record and wait are added. PCI Express: 16 lanes of generation 4 or 5.
@@ -79,7 +80,7 @@ const Costs& Costs::here() {
   return costs;
 }
 
-double Costs::launch(Device device) const { return device.kind == DeviceKind::cpu ? cpu_.launch : kGpuLaunch; }
+double Costs::launch(Device device) const { return device.kind == DeviceKind::cpu ? cpu_.launch : kLaunchMicroseconds; }
 
 double Costs::microseconds(const Work& work, Device device, int threads) const {
   if (device.kind == DeviceKind::cpu) {
@@ -94,8 +95,10 @@ Link Costs::link(Device from, Device to) const {
   if (from == to) return {"no link", 0, 1e12};
   const bool cpu_from = from.kind == DeviceKind::cpu, cpu_to = to.kind == DeviceKind::cpu;
   if (cpu_from && cpu_to) return {"memory", cpu_.hand_over, cpu_.bytes};
+  if (share_a_card(from, to)) return {"the card's memory", 0, kGpuBytes};
   const DeviceProperties card = backend_of(cpu_from ? to : from).properties(cpu_from ? to : from);
-  const bool data_center = card.multiprocessors > 100 && (card.memory >> 30) >= 70;  // A100 80 GB, H100, H200, B200
+  const int parts = (cpu_from ? to : from).kind == DeviceKind::gpu ? gpu_parts() : 1;
+  const bool data_center = card.multiprocessors * parts > 100 && (card.memory * parts >> 30) >= 70;  // A100 80 GB, H100, H200, B200
   if (!cpu_from && !cpu_to && data_center)
     return card.compute_capability >= 100 ? kNvlink5 : card.compute_capability >= 90 ? kNvlink4 : kNvlink3;
   return card.compute_capability >= 90 ? kPcie5 : kPcie4;

@@ -37,15 +37,13 @@ constexpr Card kCards[]{
 constexpr double kCacheLoad = 263;
 constexpr double kCacheBytesPerCycle = 35;  // per multiprocessor, from the L2 cache when all read
 constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
-// Published for a node of a CUDA graph on an H100; a separate launch takes longer.
-constexpr double kLaunchMicroseconds = 1.3;
 // Counted in the section kernel's machine code for sm_90a (perf/gpu/section_steps.py), not measured. A piece of weights, 64 x 64, in a
 // chain that takes few rows or more at once; the start of a chain, and until its first piece is there; a step without its own work, and the
 // rows that it reads.
-constexpr double kPieceCycles = 377, kPieceOfMoreRowsCycles = 560, kChainCycles = 884 + 977 + kCacheLoad;
-constexpr double kStepCycles = 791 + kCacheLoad, kLossCycles = 2437 - kStepCycles;
+constexpr double kPieceCycles = 373, kPieceOfMoreRowsCycles = 560, kChainCycles = 876 + 977 + kCacheLoad;
+constexpr double kStepCycles = 790 + kCacheLoad, kLossCycles = 2437 - kStepCycles;
 // A tile of 32 x 64 weights of an update: without the batch, and for each of its rows.
-constexpr double kTileCycles = 1997, kTileRowCycles = 42;
+constexpr double kTileCycles = 1989, kTileRowCycles = 42;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
 

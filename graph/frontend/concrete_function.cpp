@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <map>
 #include <numeric>
 
 #include "graph/frontend/copied_to.h"
@@ -48,6 +49,19 @@ class Small {
 }  // namespace
 
 Dim any_length() { return Dim::symbol("any"); }
+Dim open_length(int depth, size_t argument, size_t axis) { return Dim::symbol(cat("n", depth, "_", argument, "_", axis)); }
+bool is_open_length(Dim d) {
+  if (d.known()) return false;
+  const std::string name = d.text();
+  int parts = 0;
+  for (size_t i = 1; i < name.size(); ++i) {
+    if (name[i] == '_')
+      ++parts;
+    else if (!std::isdigit(static_cast<unsigned char>(name[i])))
+      return false;
+  }
+  return name[0] == 'n' && parts == 2;
+}
 
 std::string TensorSpec::str() const {
   return cat("TensorSpec(shape=", shape_text(shape), ", dtype=", numpy_name(dtype), name.empty() ? "" : cat(", name='", name, "'"), ")");
@@ -258,6 +272,18 @@ int64_t ConcreteFunction::temporary_bytes() {
   if (plans_.empty()) return 0;
   const std::vector<int64_t>& bytes = plans_.front().second->executor.program().arena_bytes;
   return std::accumulate(bytes.begin(), bytes.end(), int64_t(0));
+}
+
+std::optional<ConcreteFunction::UnrolledLoop> ConcreteFunction::unrolled_loop() const {
+  constexpr int kMostParts = 500;  // of one tensor, taken on one line
+  std::map<ir::Value, UnrolledLoop> loops;
+  for (const ir::Node& node : graph_.nodes()) {
+    if (node.op != &ops::def::slice || !node.line.known()) continue;
+    UnrolledLoop& loop = loops.try_emplace(node.inputs[0], node.line, 0).first->second;
+    loop = {node.line, loop.line == node.line ? loop.parts + 1 : 1};
+    if (loop.parts == kMostParts) return loop;
+  }
+  return std::nullopt;
 }
 
 const ir::Graph& ConcreteFunction::optimized_graph() {

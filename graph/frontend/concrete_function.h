@@ -26,6 +26,9 @@ struct TensorSpec {
 };
 // An unknown dimension, independent of all others. Dimensions with the same symbol, Dim::symbol("n"), must be equal.
 LAMINA_API Dim any_length();
+// The symbol that a trace has for an axis of an argument whose length the signature leaves open; `depth` counts the enclosing traces.
+Dim open_length(int depth, size_t argument, size_t axis);
+bool is_open_length(Dim d);
 
 // The nodes of a graph by op name. Constants are "constant".
 struct Inspection {
@@ -54,8 +57,15 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::vector<TensorSpec> inputs() const;
   std::vector<TensorSpec> outputs() const;
   const ir::Graph& graph() const { return graph_; }  // as traced
+  // A Python loop that indexes a tensor: x[i] for very many i, each an op of its own.
+  struct UnrolledLoop {
+    SourceLine line;
+    int parts;  // at least so many
+  };
+  std::optional<UnrolledLoop> unrolled_loop() const;
   const ir::Graph& optimized_graph();
   const std::vector<Variable>& variables() const { return variables_; }
+  std::vector<Variable> assigned() const;  // those that the graph writes, outside of loops and branches
   const std::vector<Tensor>& captures() const { return captures_; }
   // Per Variable argument: the place of its stand-in in variables(), or -1 when the graph does not use it.
   const std::vector<int>& argument_resources() const { return argument_resources_; }

@@ -6,6 +6,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/frontend/variable.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/virtual_gpus.h"
 
 namespace lamina {
 namespace {
@@ -72,12 +73,14 @@ void synchronize() {
 
 namespace config {
 void set_virtual_devices(const std::string& kind, int count) {
-  if (kind != "cpu")
+  if (kind == "cpu") return split_cpu(count);
+  if (kind != "gpu")
     throw Error(ErrorKind::invalid_argument, {.what = cat("'", kind, "' devices cannot be split into virtual devices"),
                                               .where = "lm.config.set_virtual_devices",
-                                              .why = "only the CPU can",
-                                              .fix = "pass \"cpu\""});
-  split_cpu(count);
+                                              .why = "only the CPU and GPUs can",
+                                              .fix = "pass \"cpu\" or \"gpu\""});
+  if (count >= 1 && count <= kMostGpuParts) require_device({DeviceKind::gpu, 0, 0});
+  split_gpus(count);
 }
 void run_functions_eagerly(bool on) { eager_functions = on; }
 bool functions_run_eagerly() { return eager_functions.load(std::memory_order_relaxed); }

@@ -7,7 +7,7 @@
 #include "graph/cost/simulate.h"
 #include "graph/frontend/plan.h"
 #include "graph/ops/ops.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 
 namespace lamina {
 namespace {
@@ -67,7 +67,14 @@ void describe(const exec::Program& program, Explanation& e) {
                                .line = i.line,
                                .section_steps = i.section_steps,
                                .why_alone = i.why_in_no_section,
-                               .details = {}};
+                               .details = {},
+                               .steps = {}};
+    if (i.section_steps > 0) {
+      const bool on_cpu = launch.device.kind == DeviceKind::cpu;
+      const auto& table = on_cpu ? *static_cast<const section::TableWithLoops*>(i.kernel.args.get())
+                                 : *static_cast<const section::BlockSection*>(i.kernel.args.get())->table;
+      for (const profiler::Name& name : table.names) launch.steps.push_back(name.text());
+    }
     launch.predicted_us = cost::predicted_microseconds(program, i).value_or(-1);
     std::istringstream lines(i.detail);
     std::getline(lines, launch.label);
@@ -105,6 +112,16 @@ int traced_kernels(const ir::Graph& traced) {
   return int(std::count_if(traced.nodes().begin(), traced.nodes().end(), [](const ir::Node& node) {
     return !node.op->alias && node.op->effect == ir::Effect::none && node.op != &ops::def::input && node.op != &ops::def::constant;
   }));
+}
+
+std::vector<Variable> ConcreteFunction::assigned() const {
+  std::vector<bool> written(variables_.size(), false);
+  for (const ir::Node& node : graph_.nodes())
+    if (node.op->effect == ir::Effect::write) written.at(size_t(ir::resource_of(node))) = true;
+  std::vector<Variable> out;
+  for (size_t i = 0; i < variables_.size(); ++i)
+    if (written[i] && !variables_[i].handle()->stand_in) out.push_back(variables_[i]);
+  return out;
 }
 
 Inspection ConcreteFunction::inspect() {
@@ -186,6 +203,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
   if (device) {
     e.compile_ms = wanted.microseconds / 1000;
     describe(*wanted.program, e);
+    e.modelled_us = cost::simulate(*wanted.program, cost::Costs::here()).microseconds;
     out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000)
         << "; launches: " << e.traced_kernels << " as traced, " << e.launches.size() << " now\n"
         << exec::print(*wanted.program) << times_text(e) << placement_text(*wanted.program, e);

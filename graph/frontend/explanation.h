@@ -24,6 +24,7 @@ struct Explanation {
     int section_steps = 0;             // number of steps, if it is a section
     std::string why_alone;             // why it is not in a section, if known
     std::vector<std::string> details;  // of a section: one line per step
+    std::vector<std::string> steps;    // of a section: layer, op, fused ops and line of each step
     double predicted_us = -1;          // by a model of the card (graph/cost/predict.h), not measured; -1: no prediction
     double measured_us = -1;           // of the last measured run, if this is the call's only launch; else -1
   };
@@ -35,7 +36,7 @@ struct Explanation {
   int copies = 0;  // between devices
   // Under lm.device("auto"): the placements that were compared, the one taken first, with their modelled times and why each lost.
   std::vector<exec::Candidate> placements;
-  double modelled_us = -1;  // of a call, by the simulator; -1: not placed by cost
+  double modelled_us = -1;  // of a call, by the simulator; -1: neither placed by cost nor planned for a device
   std::vector<std::pair<Device, int64_t>> temporary_bytes;
   // Milliseconds. compile_ms and run_ms are this plan's; run_ms is the last measured run, or -1.
   double trace_ms = 0, passes_ms = 0, compile_ms = 0, run_ms = -1;

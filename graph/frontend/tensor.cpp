@@ -1,5 +1,7 @@
 #include "graph/frontend/tensor.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -101,6 +103,13 @@ void require_one_element(const Tensor& t) {
                                               .fix = "take one element first, or use to_vector()"});
 }
 
+Tensor Tensor::as_array(bool from_host) const {
+  if (!data_ || data_->from_host == from_host) return *this;
+  auto data = std::make_shared<TensorData>(*data_);
+  data->from_host = from_host;
+  return Tensor(std::shared_ptr<const TensorData>(std::move(data)));
+}
+
 std::string shape_text(const Shape& shape) {
   std::string s = "(";
   for (size_t i = 0; i < shape.size(); ++i) s += (i ? ", " : "") + (shape[i].known() ? shape[i].text() : std::string("None"));
@@ -159,6 +168,64 @@ bool fits(DType dtype, double x) {
   });
 }
 
+OperandDType dtype_of(const Operand& x) {
+  using Strength = OperandDType::Strength;
+  switch (x.kind()) {
+    case Operand::Kind::boolean: return {Strength::number, DType::boolean};
+    case Operand::Kind::integer: return {Strength::number, fits(DType::i32, x.number()) ? DType::i32 : DType::i64};
+    case Operand::Kind::floating: return {Strength::number, DType::f32};
+    case Operand::Kind::tensor: break;
+  }
+  return {x.tensor().from_host() ? Strength::array : Strength::tensor, x.tensor().dtype()};
+}
+
+// A number as a tensor of this dtype, which must hold it.
+Tensor number_of_dtype(const Operand& x, DType dtype, Device device, const char* op) {
+  if (!fits(dtype, x.number()))
+    throw Error(ErrorKind::type, {.what = cat(op, ": ", number_text(x), " does not fit ", dtype),
+                                  .where = text(x.at()),
+                                  .why = "a number takes the dtype of the tensor that it meets",
+                                  .fix = "convert the tensor: lm.astype(x, lm.int64)"});
+  const Beside there(device);
+  if (dtype == DType::boolean) return scalar_b(x.integer() != 0);
+  return is_integer(dtype) ? scalar_i(x.integer(), dtype) : scalar(x.number(), dtype);
+}
+
+// An integer array keeps its values: those of a concrete one are compared with the dtype's bounds.
+void require_fit(const Operand& x, DType dtype, const char* op) {
+  const Tensor& t = x.tensor();
+  if (common_dtype(t.dtype(), dtype) == dtype) return;
+  std::string what;
+  if (t.is_symbolic()) {
+    what = cat("the array ", t.type(), " becomes ", dtype, " only if its values fit");
+  } else {
+    for (const int64_t n : t.to_vector<int64_t>())
+      if (!fits(dtype, double(n))) {
+        what = cat("the array's ", n, " does not fit ", dtype);
+        break;
+      }
+    if (what.empty()) return;
+  }
+  throw Error(ErrorKind::type, {.what = cat(op, ": ", what),
+                                .where = text(x.at()),
+                                .why = cat("an integer array takes the dtype of the integer tensor that it meets",
+                                           t.is_symbolic() ? "; while a function is traced its values are not known" : ""),
+                                .fix = t.is_symbolic() ? cat("convert the array before the call: lm.astype(x, lm.", numpy_name(dtype), ")")
+                                                       : cat("convert the tensor: lm.astype(x, lm.", numpy_name(t.dtype()), ")")});
+}
+
+// A tensor as operation_dtype() has chosen: a bool as a number, an integer as f32, an array in another dtype of its kind.
+Tensor of_dtype(const Operand& x, DType dtype, const char* op) {
+  const Tensor& t = x.tensor();
+  if (t.dtype() == dtype) return t;
+  const auto convert = [&] { return apply_one(ops::def::astype, ir::make_attrs(ops::DTypeAttrs{dtype}), std::span(&t, 1), x.at()); };
+  if (!t.from_host()) return convert();
+  if (is_integer(t.dtype()) && is_integer(dtype)) require_fit(x, dtype, op);
+  if (t.is_symbolic()) return convert();
+  const EagerScope outside;  // a graph captures the converted array
+  return convert();
+}
+
 }  // namespace
 
 Tensor Operand::resolve() const {
@@ -172,7 +239,11 @@ Tensor Operand::resolve() const {
 }
 
 Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
-  if (is_tensor()) return tensor_;
+  if (is_tensor()) {
+    const DType own = tensor_.dtype();
+    const bool of_a_kind = is_floating(own) ? is_floating(dtype) : is_integer(own) && is_integer(dtype);
+    return tensor_.from_host() && of_a_kind ? of_dtype(*this, dtype, op) : tensor_;
+  }
   if (!takes(dtype, kind_))
     throw Error(
         ErrorKind::type,
@@ -184,29 +255,54 @@ Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
          .fix = kind_ == Kind::floating && dtype != DType::boolean
                     ? "convert the tensor: lm.astype(x, lm.float32)"
                     : cat("convert the tensor with lm.astype(x, lm.", kind_ == Kind::boolean ? "bool" : "int32", ")")});
-  if (!fits(dtype, number()))
-    throw Error(ErrorKind::type, {.what = cat(op, ": ", number_text(*this), " does not fit ", dtype),
-                                  .where = text(at_),
-                                  .why = "a number takes the dtype of the tensor that it meets",
-                                  .fix = "convert the tensor: lm.astype(x, lm.int64)"});
-  const Beside there(device);
-  return kind_ == Kind::integer && !is_floating(dtype) ? scalar_i(integer_, dtype) : scalar(number(), dtype);
+  return number_of_dtype(*this, dtype, device, op);
 }
 
-std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b) {
-  if (a.is_tensor() && b.is_tensor()) {
-    if (a.tensor().dtype() != b.tensor().dtype())
-      throw Error(ErrorKind::type, {.what = cat(op, ": ", a.tensor().type(), " and ", b.tensor().type(), " have different dtypes"),
-                                    .where = text(a.at()),
-                                    .why = "tensors are never converted silently",
-                                    .fix = same_dtype_advice(a.tensor().dtype(), b.tensor().dtype())});
-    return {a.tensor(), b.tensor()};
+std::vector<Tensor> resolve_all(const char* op, std::span<const Operand> operands, Mixing mixing) {
+  std::vector<OperandDType> parts;
+  const Operand* first = nullptr;  // the tensor that decides
+  for (const Operand& o : operands) {
+    parts.push_back(dtype_of(o));
+    if (o.is_tensor() && (!first || (first->tensor().from_host() && !o.tensor().from_host()))) first = &o;
   }
-  if (a.is_tensor()) return {a.tensor(), b.resolve(a.tensor().dtype(), a.tensor().device(), op)};
-  if (b.is_tensor()) return {a.resolve(b.tensor().dtype(), b.tensor().device(), op), b.tensor()};
-  Tensor first = a.kind() >= b.kind() ? a.resolve() : b.resolve();
-  return a.kind() >= b.kind() ? std::pair(first, b.resolve(first.dtype(), first.device(), op))
-                              : std::pair(a.resolve(first.dtype(), first.device(), op), first);
+  const std::optional<DType> dtype = operation_dtype(mixing, parts);
+  if (!dtype) {
+    for (const Operand& o : operands) {
+      if (!first || &o == first) continue;
+      if (!o.is_tensor())
+        o.resolve(first->tensor().dtype(), first->tensor().device(), op);  // throws, unless another operand is the reason
+      else if (o.tensor().dtype() != first->tensor().dtype())
+        throw Error(
+            ErrorKind::type,
+            {.what = cat(op, ": ", operands[0].is_tensor() && &o != operands.data() ? operands[0].tensor().type() : first->tensor().type(),
+                         " and ", o.tensor().type(), " have different dtypes"),
+             .where = text(operands[0].at()),
+             .why = o.tensor().from_host() ? "an array of the host takes the dtype of a tensor of its kind only, integer or floating"
+                                           : "tensors are never converted silently",
+             .fix = same_dtype_advice(first->tensor().dtype(), o.tensor().dtype())});
+    }
+    const Operand& most = *std::max_element(operands.begin(), operands.end(), [](auto& a, auto& b) { return a.kind() < b.kind(); });
+    for (const Operand& o : operands) o.resolve(most.resolve().dtype(), default_device(), op);
+    internal_error("operands that mix were refused");
+  }
+  std::vector<Tensor> out;
+  for (const Operand& o : operands)
+    out.push_back(o.is_tensor() ? of_dtype(o, *dtype, op)
+                                : number_of_dtype(o, *dtype, first ? first->tensor().device() : default_device(), op));
+  return out;
+}
+
+std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b, Mixing mixing) {
+  if (a.is_tensor() && b.is_tensor() && a.tensor().dtype() == b.tensor().dtype() &&
+      (mixing != Mixing::fractions || is_floating(a.tensor().dtype())))
+    return {a.tensor(), b.tensor()};
+  std::vector<Tensor> both = resolve_all(op, std::array{a, b}, mixing);
+  return {std::move(both[0]), std::move(both[1])};
+}
+
+Tensor resolve_floating(const Operand& x) {
+  if (x.is_tensor() && is_floating(x.tensor().dtype())) return x.tensor();
+  return std::move(resolve_all("", std::span(&x, 1), Mixing::fractions)[0]);
 }
 
 }  // namespace lamina

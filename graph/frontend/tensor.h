@@ -10,6 +10,7 @@
 
 #include "graph/frontend/call_site.h"
 #include "graph/ir/op.h"
+#include "runtime/core/common_dtype.h"
 #include "runtime/core/error.h"
 #include "runtime/core/type.h"
 #include "runtime/device/buffer.h"
@@ -27,7 +28,8 @@ struct TensorData {
   BufferRef buffer;            // null when symbolic
   std::weak_ptr<Trace> trace;  // symbolic: its trace; concrete: the trace whose body made it, if any. Expires with the trace
   ir::Value value;
-  std::string function;  // symbolic: the function being traced, for errors
+  std::string function;    // symbolic: the function being traced, for errors
+  bool from_host = false;  // an array of the host as an operand or an argument: it takes the dtype of tensors that it meets
 };
 
 class LAMINA_API Tensor {
@@ -68,6 +70,10 @@ class LAMINA_API Tensor {
   // Only the elements, as NumPy prints them.
   std::string values_text() const;
 
+  // The same value as an array of the host (NumPy's, a list), which takes the dtype of a tensor of its kind, or as a tensor.
+  Tensor as_array(bool from_host) const;
+  bool from_host() const { return data_ && data_->from_host; }
+
   // For higher layers and the bindings.
   const BufferRef& buffer() const { return concrete("its memory").buffer; }
   const std::shared_ptr<const TensorData>& handle() const { return data_; }
@@ -105,9 +111,10 @@ class LAMINA_API Operand {
   Kind kind() const { return kind_; }
   bool is_tensor() const { return kind_ == Kind::tensor; }
   const Tensor& tensor() const { return tensor_; }
+  int64_t integer() const { return integer_; }  // of a bool or an integer
   double number() const { return kind_ == Kind::floating ? floating_ : double(integer_); }
   CallSite at() const { return at_; }
-  // As a tensor of its own dtype, or of `dtype` for a number that fits. Otherwise throws type, with the astype to write.
+  // As a tensor of its own dtype, or of `dtype` for a number or an array that fits. Otherwise throws type, with the astype to write.
   Tensor resolve() const;
   Tensor resolve(DType dtype, Device device, const char* op) const;
 
@@ -118,8 +125,11 @@ class LAMINA_API Operand {
   double floating_ = 0;
   CallSite at_;
 };
-// Both operands as tensors of one dtype. Throws type with `op`, both dtypes and the astype to write.
-LAMINA_API std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b);
+// The operands as tensors of one dtype, by operation_dtype. Throws type with `op`, both dtypes and the astype to write.
+LAMINA_API std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b, Mixing mixing = Mixing::strict);
+LAMINA_API std::vector<Tensor> resolve_all(const char* op, std::span<const Operand> operands, Mixing mixing = Mixing::strict);
+// One operand of a function of floating point: an integer or a bool as f32.
+LAMINA_API Tensor resolve_floating(const Operand& x);
 
 // --- inline definitions ---
 template <class T>

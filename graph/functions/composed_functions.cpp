@@ -14,19 +14,10 @@ namespace lamina {
 namespace def = ops::def;
 namespace {
 
-Error not_floating(const char* op, const Tensor& x, CallSite at) {
-  return Error(ErrorKind::type, {.what = cat(op, ": ", x.type(), " is not floating point"),
-                                 .where = text(at.line()),
-                                 .why = cat(op, " is defined for f16, bf16, f32 and f64"),
-                                 .fix = "convert it first: x.astype('float32')"});
-}
-
-// f(x) for a floating x.
+// f(x) for a floating x; integers and bools become f32.
 template <class F>
-Tensor floating(const char* op, const Operand& x, F f) {
-  const Tensor t = x.resolve();
-  if (!is_floating(t.dtype())) throw not_floating(op, t, x.at());
-  return in_f32(Operand(t, x.at()), f);
+Tensor floating(const Operand& x, F f) {
+  return in_f32(Operand(resolve_floating(x), x.at()), f);
 }
 
 // f(x) where x is not 0, else x: for a root, whose slope at 0 is taken as 0.
@@ -45,9 +36,7 @@ Tensor as_bool(const Operand& x) {
 }  // namespace
 
 Tensor clip(const Operand& x, const Operand& low, const Operand& high) {
-  auto [value, least] = resolve_pair("clip", x, low);
-  Tensor most = resolve_pair("clip", Operand(value, x.at()), high).second;
-  return apply_one(def::clip, nullptr, std::array{std::move(value), std::move(least), std::move(most)}, x.at());
+  return apply_one(def::clip, nullptr, resolve_all("clip", std::array{x, low, high}, Mixing::numbers), x.at());
 }
 
 Tensor bitwise_not(const Operand& x) {
@@ -58,22 +47,22 @@ Tensor bitwise_not(const Operand& x) {
 // --- activations ---
 
 Tensor gelu(const Operand& x, bool approximate) {
-  return apply_one(approximate ? def::gelu_tanh : def::gelu, nullptr, std::array{x.resolve()}, x.at());
+  return apply_one(approximate ? def::gelu_tanh : def::gelu, nullptr, std::array{resolve_floating(x)}, x.at());
 }
 Tensor elu(const Operand& x, const Operand& alpha) {
-  auto [value, number] = resolve_pair("elu", x, alpha);
+  auto [value, number] = resolve_pair("elu", x, alpha, Mixing::fractions);
   return apply_one(def::elu, nullptr, std::array{std::move(value), std::move(number)}, x.at());
 }
 Tensor leaky_relu(const Operand& x, const Operand& slope) {
-  auto [value, number] = resolve_pair("leaky_relu", x, slope);
+  auto [value, number] = resolve_pair("leaky_relu", x, slope, Mixing::fractions);
   return apply_one(def::leaky_relu, nullptr, std::array{std::move(value), std::move(number)}, x.at());
 }
 Tensor selu(const Operand& operand) {
   constexpr double alpha = 1.6732632423543772, scale = 1.0507009873554805;
-  return in_f32(operand, [](const Operand& x) { return mul(Operand(elu(x, Operand(alpha, x.at())), x.at()), Operand(scale, x.at())); });
+  return floating(operand, [](const Operand& x) { return mul(Operand(elu(x, Operand(alpha, x.at())), x.at()), Operand(scale, x.at())); });
 }
 Tensor hard_sigmoid(const Operand& operand) {
-  return in_f32(operand, [](const Operand& x) {
+  return floating(operand, [](const Operand& x) {
     const CallSite at = x.at();
     const Tensor line = add(Operand(mul(x, Operand(1.0 / 6, at)), at), Operand(0.5, at));
     return clip(Operand(line, at), Operand(0, at), Operand(1, at));
@@ -93,7 +82,7 @@ Tensor any(const Operand& x, const AxesOrAll& axes, bool keepdims) {
 Tensor count_nonzero(const Operand& x, const AxesOrAll& axes, bool keepdims) { return sum(Operand(as_bool(x), x.at()), axes, keepdims); }
 
 Tensor logsumexp(const Operand& operand, const AxesOrAll& axes, bool keepdims) {
-  return floating("logsumexp", operand, [&](const Operand& x) {
+  return floating(operand, [&](const Operand& x) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
     bool empty = false;
@@ -117,7 +106,7 @@ Tensor logsumexp(const Operand& operand, const AxesOrAll& axes, bool keepdims) {
 }
 
 Tensor var(const Operand& operand, const AxesOrAll& axes, bool keepdims, double ddof) {
-  return floating("var", operand, [&](const Operand& x) {
+  return floating(operand, [&](const Operand& x) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
     const Tensor squares = square(o(sub(x, o(mean(x, axes, true)))));
@@ -127,13 +116,13 @@ Tensor var(const Operand& operand, const AxesOrAll& axes, bool keepdims, double 
   });
 }
 Tensor std(const Operand& operand, const AxesOrAll& axes, bool keepdims, double ddof) {
-  return floating("std", operand, [&](const Operand& x) {
+  return floating(operand, [&](const Operand& x) {
     return but_at_zero(Operand(var(x, axes, keepdims, ddof), x.at()), [](const Operand& v) { return sqrt(v); });
   });
 }
 
 Tensor norm(const Operand& operand, double ord, const AxesOrAll& axes, bool keepdims) {
-  return floating("norm", operand, [&](const Operand& x) {
+  return floating(operand, [&](const Operand& x) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
     if (std::isinf(ord)) return ord > 0 ? max(o(abs(x)), axes, keepdims) : min(o(abs(x)), axes, keepdims);

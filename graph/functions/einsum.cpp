@@ -63,11 +63,6 @@ class Contraction {
                  "axes of one letter have one length, or 1");
         known->second = length;
       }
-      if (operands[i].dtype() != operands[0].dtype())
-        throw Error(ErrorKind::type, {.what = cat("einsum: ", operands[0].type(), " and ", operands[i].type(), " have different dtypes"),
-                                      .where = text(at_.line()),
-                                      .why = "tensors are never converted silently",
-                                      .fix = "convert one of them with astype"});
     }
   }
 
@@ -314,8 +309,11 @@ Labels labels_of(const std::string& part, int64_t rest) {
 
 }  // namespace
 
-Tensor einsum(const std::string& expression, const std::vector<Tensor>& operands, CallSite at) {
-  const Expression e = parse(expression, operands.size(), at);
+Tensor einsum(const std::string& expression, const std::vector<Tensor>& given, CallSite at) {
+  const Expression e = parse(expression, given.size(), at);
+  std::vector<Operand> parts;
+  for (const Tensor& t : given) parts.emplace_back(t, at);
+  const std::vector<Tensor> operands = resolve_all("einsum", parts, Mixing::numbers);
   auto refuse = [&](const std::string& why, const std::string& fix) {
     return Error(ErrorKind::invalid_argument,
                  {.what = cat("einsum: '", expression, "' does not fit its operands"), .where = text(at.line()), .why = why, .fix = fix});
@@ -348,7 +346,7 @@ Tensor einsum(const std::string& expression, const std::vector<Tensor>& operands
 }
 
 Tensor tensordot(const Operand& a, const Operand& b, int axes) {
-  const Tensor left = a.resolve(), right = b.resolve();
+  const auto [left, right] = resolve_pair("tensordot", a, b, Mixing::numbers);
   Axes of_a, of_b;
   if (axes < 0 || axes > left.rank() || axes > right.rank())
     throw Error(ErrorKind::invalid_argument, {.what = cat("tensordot: ", axes, " axes of ", left.type(), " and ", right.type()),
@@ -360,7 +358,7 @@ Tensor tensordot(const Operand& a, const Operand& b, int axes) {
 }
 
 Tensor tensordot(const Operand& a, const Operand& b, const Axes& axes_a, const Axes& axes_b) {
-  const auto [left, right] = resolve_pair("tensordot", a, b);
+  const auto [left, right] = resolve_pair("tensordot", a, b, Mixing::numbers);
   auto refuse = [&, &left = left, &right = right](const std::string& why) {
     return Error(ErrorKind::invalid_argument, {.what = cat("tensordot: ", left.type(), " over ", ir::attr_text(axes_a), " and ",
                                                            right.type(), " over ", ir::attr_text(axes_b)),
@@ -389,19 +387,22 @@ Tensor tensordot(const Operand& a, const Operand& b, const Axes& axes_a, const A
 }
 
 Tensor dot(const Operand& a, const Operand& b) {
-  const auto [left, right] = resolve_pair("dot", a, b);
+  const auto [left, right] = resolve_pair("dot", a, b, Mixing::numbers);
   const Operand x(left, a.at()), y(right, b.at());
   if (left.rank() == 0 || right.rank() == 0) return mul(x, y);
   return tensordot(x, y, Axes{-1}, Axes{right.rank() == 1 ? 0 : right.rank() - 2});
 }
-Tensor vdot(const Operand& a, const Operand& b) { return tensordot(Operand(flatten(a), a.at()), Operand(flatten(b), b.at()), 1); }
+Tensor vdot(const Operand& a, const Operand& b) {
+  const auto [left, right] = resolve_pair("vdot", a, b, Mixing::numbers);
+  return tensordot(Operand(flatten(Operand(left, a.at())), a.at()), Operand(flatten(Operand(right, b.at())), b.at()), 1);
+}
 Tensor inner(const Operand& a, const Operand& b) {
-  const auto [left, right] = resolve_pair("inner", a, b);
+  const auto [left, right] = resolve_pair("inner", a, b, Mixing::numbers);
   const Operand x(left, a.at()), y(right, b.at());
   return left.rank() == 0 || right.rank() == 0 ? mul(x, y) : tensordot(x, y, Axes{-1}, Axes{-1});
 }
 Tensor outer(const Operand& a, const Operand& b) {
-  const auto [left, right] = resolve_pair("outer", a, b);
+  const auto [left, right] = resolve_pair("outer", a, b, Mixing::numbers);
   const Operand x(left, a.at()), y(right, b.at());
   return mul(Operand(reshape(x, {-1, 1}), a.at()), Operand(flatten(y), b.at()));
 }

@@ -28,6 +28,11 @@ LAMINA_API BatchNormalized batch_norm_train(const Operand& x, const Tensor& offs
 // may be undefined. Ba, Kiros and Hinton 2016.
 LAMINA_API Tensor layer_norm(const Operand& x, const Tensor& scale = {}, const Tensor& offset = {}, const std::vector<int64_t>& axes = {-1},
                              double epsilon = 1e-5);
+// x / sqrt(mean of squares over these axes + epsilon) * scale, which has those axes' shape and may be undefined. Zhang and Sennrich 2019.
+LAMINA_API Tensor rms_norm(const Operand& x, const Tensor& scale = {}, const std::vector<int64_t>& axes = {-1}, double epsilon = 1e-6);
+// x [n, ..., c]: normalises each sample and group of channels to mean 0 and variance 1, then scales and offsets each channel; scale and
+// offset are [c] and may be undefined. The groups divide the channels. Wu and He 2018.
+LAMINA_API Tensor group_norm(const Operand& x, int64_t groups, const Tensor& scale = {}, const Tensor& offset = {}, double epsilon = 1e-3);
 // Rows of the table [classes, ...] by integer ids; result: ids' shape, then a row's. Out of range: an error of kind index at run time.
 LAMINA_API Tensor embedding_lookup(const Operand& table, const Operand& ids);
 

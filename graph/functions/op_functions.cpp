@@ -1,7 +1,9 @@
 #include "graph/functions/op_functions.h"
 
+#include <algorithm>
 #include <array>
 
+#include "graph/frontend/concrete_function.h"
 #include "graph/frontend/eager.h"
 #include "graph/functions/in_f32.h"
 #include "graph/ops/ops.h"
@@ -14,10 +16,45 @@ Tensor unary(const ir::OpDef& op, const Operand& x, ir::AttrsRef attrs = nullptr
   if (x.is_tensor()) return apply_one(op, std::move(attrs), std::span(&x.tensor(), 1), x.at());
   return apply_one(op, std::move(attrs), std::array{x.resolve()}, x.at());
 }
-Tensor binary(const ir::OpDef& op, const Operand& a, const Operand& b) {
-  auto [left, right] = resolve_pair(op.name, a, b);
+Tensor floating(const ir::OpDef& op, const Operand& x, ir::AttrsRef attrs = nullptr) {
+  if (x.is_tensor() && is_floating(x.tensor().dtype())) return unary(op, x, std::move(attrs));
+  return apply_one(op, std::move(attrs), std::array{resolve_floating(x)}, x.at());
+}
+
+// Two lengths that a signature leaves open and that meet in an op are taken to be equal; a call in which they differ is refused.
+Tensor with_lengths_of(const Tensor& like, const Tensor& x, CallSite at) {
+  Shape shape = x.shape();
+  const size_t both = std::min(shape.size(), like.shape().size());
+  for (size_t i = 1; i <= both; ++i) {
+    Dim& have = shape[shape.size() - i];
+    const Dim want = like.shape()[like.shape().size() - i];
+    if (have != want && is_open_length(have) && is_open_length(want)) have = want;
+  }
+  return reshape_to(Operand(x, at), shape);
+}
+
+// How the ops of the table mix dtypes follows from what they compute in.
+constexpr Mixing mixing_of(kernels::Domain domain) {
+  switch (domain) {
+    case kernels::Domain::floating: return Mixing::fractions;
+    case kernels::Domain::numeric:
+    case kernels::Domain::integer: return Mixing::numbers;
+    case kernels::Domain::any:
+    case kernels::Domain::bits:
+    case kernels::Domain::boolean: break;
+  }
+  return Mixing::strict;
+}
+template <kernels::ScalarOp op>
+Tensor elementwise(const ir::OpDef& def, const Operand& x) {
+  return kernels::domain(op) == kernels::Domain::floating ? floating(def, x) : unary(def, x);
+}
+template <kernels::ScalarOp op>
+Tensor elementwise(const ir::OpDef& def, const Operand& a, const Operand& b) {
+  auto [left, right] = resolve_pair(def.name, a, b, mixing_of(kernels::domain(op)));
+  if (left.is_symbolic() && right.is_symbolic()) right = with_lengths_of(left, right, b.at());
   std::array<Tensor, 2> in{std::move(left), std::move(right)};
-  return apply_one(op, nullptr, in, a.at());
+  return apply_one(def, nullptr, in, a.at());
 }
 Tensor reduce(const ir::OpDef& op, const Operand& x, const AxesOrAll& axes, bool keepdims) {
   return unary(op, x, ir::make_attrs(ops::ReduceAttrs{axes, keepdims}));
@@ -26,8 +63,8 @@ int rank_of(const Operand& x) { return x.is_tensor() ? x.tensor().rank() : 0; }
 
 }  // namespace
 
-#define LAMINA_APPLY_1(name) unary(def::name, x)
-#define LAMINA_APPLY_2(name) binary(def::name, a, b)
+#define LAMINA_APPLY_1(name) elementwise<kernels::ScalarOp::name>(def::name, x)
+#define LAMINA_APPLY_2(name) elementwise<kernels::ScalarOp::name>(def::name, a, b)
 #define ELEMENTWISE(name, operands, domain, result, cost, access, ...) \
   LAMINA_IF_FUNCTION(access, Tensor name(LAMINA_OPERANDS_##operands) { return LAMINA_APPLY_##operands(name); })
 #include "kernels/shared/elementwise_ops.inc"
@@ -39,11 +76,15 @@ Tensor pow(const Operand& a, const Operand& b) {
                                               .where = text(a.at().line()),
                                               .why = "it is a fraction, which no integer is",
                                               .fix = "convert the base first: x.astype('float32')"});
-  return binary(def::pow, a, b);
+  return LAMINA_APPLY_2(pow);
 }
 
 Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   auto [yes, no] = resolve_pair("where", a, b);
+  if (condition.is_tensor() && condition.tensor().is_symbolic()) {
+    yes = with_lengths_of(condition.tensor(), yes, a.at());
+    no = with_lengths_of(condition.tensor(), no, b.at());
+  }
   return apply_one(def::where, nullptr, std::array{condition.resolve(), std::move(yes), std::move(no)}, condition.at());
 }
 
@@ -59,7 +100,7 @@ Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpo
       for (int flags = 0; flags < 4; ++flags) all.push_back(ir::make_attrs(ops::MatmulAttrs{flags >= 2, flags % 2 == 1, Precision(p)}));
     return all;
   }();
-  auto [left, right] = resolve_pair("matmul", a, b);
+  auto [left, right] = resolve_pair("matmul", a, b, Mixing::numbers);
   if (left.rank() == 0 || right.rank() == 0)
     throw Error(ErrorKind::invalid_argument, {.what = cat("matmul: ", left.type(), " and ", right.type(), " are not matrices"),
                                               .where = text(a.at().line()),
@@ -79,7 +120,9 @@ Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpo
 }
 
 Tensor sum(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::sum, x, axes, keepdims); }
-Tensor mean(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::mean, x, axes, keepdims); }
+Tensor mean(const Operand& x, const AxesOrAll& axes, bool keepdims) {
+  return reduce(def::mean, Operand(resolve_floating(x), x.at()), axes, keepdims);
+}
 Tensor max(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::max, x, axes, keepdims); }
 Tensor min(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::min, x, axes, keepdims); }
 Tensor prod(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::prod, x, axes, keepdims); }
@@ -103,8 +146,8 @@ Tensor one_hot(const Operand& labels, int64_t classes, DType dtype) {
   return unary(def::one_hot, labels, ir::make_attrs(ops::OneHotAttrs{classes, dtype}));
 }
 
-Tensor softmax(const Operand& x, int axis) { return unary(def::softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
-Tensor log_softmax(const Operand& x, int axis) { return unary(def::log_softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
+Tensor softmax(const Operand& x, int axis) { return floating(def::softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
+Tensor log_softmax(const Operand& x, int axis) { return floating(def::log_softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
 Tensor sparse_cross_entropy(const Operand& logits, const Operand& labels) {
   return in_f32(logits, [&](const Operand& x) {
     return apply(def::sparse_cross_entropy, nullptr, std::array{x.tensor(), labels.resolve()}, x.at())[0];
@@ -233,12 +276,15 @@ Tensor squeeze(const Operand& x, const AxesOrAll& axes) {
 }
 
 Tensor concat(const std::vector<Tensor>& parts, int axis, CallSite at) {
-  return apply_one(def::concat, ir::make_attrs(ops::AxisAttrs{axis}), parts, at);
+  std::vector<Operand> operands;
+  for (const Tensor& t : parts) operands.emplace_back(t, at);
+  const bool arrays = std::any_of(parts.begin(), parts.end(), [](const Tensor& t) { return t.defined() && t.from_host(); });
+  return apply_one(def::concat, ir::make_attrs(ops::AxisAttrs{axis}), arrays ? resolve_all("concat", operands) : parts, at);
 }
 
 Tensor stack(const std::vector<Tensor>& parts, int axis, CallSite at) {
   std::vector<Tensor> rows;
-  for (const Tensor& t : parts) rows.push_back(expand_dims(Operand(t, at), axis));
+  for (const Tensor& t : parts) rows.push_back(expand_dims(Operand(t, at), axis).as_array(t.from_host()));
   return concat(rows, axis, at);
 }
 

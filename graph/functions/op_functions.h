@@ -1,5 +1,6 @@
 // The ops as functions of tensors, and C++'s operators. Binary ops broadcast as in NumPy. They take two tensors of one dtype, or a tensor
-// and a weakly typed number; otherwise an error of kind type. Integer / is an error: use floor_divide, or astype first.
+// and a weakly typed number; otherwise an error of kind type. In arithmetic a bool takes the other operand's dtype; functions of floating
+// point, / among them, take integers and bools as f32 (operation_dtype in runtime/core/common_dtype.h).
 #pragma once
 #include <optional>
 #include <vector>

@@ -9,6 +9,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/functions/in_f32.h"
 #include "graph/functions/op_functions.h"
+#include "graph/functions/random_key.h"
 #include "graph/functions/reporting.h"
 #include "graph/functions/sorting.h"
 #include "graph/ops/ops.h"
@@ -43,6 +44,7 @@ ir::AttrsRef draw_attrs(const Shape& shape, DType dtype, double a, double b) {
 
 namespace {
 thread_local std::optional<Variable> used_generator;
+thread_local Tensor used_key;  // undefined outside of a KeyScope
 
 Variable process_generator() {
   static auto* generator = [] {
@@ -92,11 +94,64 @@ Tensor next_state(const Variable& generator, CallSite at) {
   generator.assign(Operand(add(Operand(state, at), Operand(tensor(std::vector<int64_t>{0, 1}), at)), at));
   return state;
 }
+Tensor advanced(const Tensor& state, int64_t draws, CallSite at) {
+  const Beside there(state.device());
+  return add(Operand(state, at), Operand(tensor(std::vector<int64_t>{0, draws}), at));
+}
+Tensor next_of_key(CallSite at) {
+  Tensor state = used_key;
+  used_key = advanced(state, 1, at);
+  return state;
+}
 }  // namespace
+
+Tensor key(int64_t seed) { return tensor(std::vector<int64_t>{seed, 0}); }
+
+KeyScope::KeyScope(const Operand& key) {
+  const Tensor t = key.resolve();
+  if (t.dtype() != DType::i64 || t.rank() == 0 || t.shape().back() != Dim(2))
+    throw Error(t.dtype() == DType::i64 ? ErrorKind::invalid_argument : ErrorKind::type,
+                {.what = cat("random: ", t.type(), " is no key"),
+                 .where = text(key.at().line()),
+                 .why = "a key is i64[2]: a seed and a counter",
+                 .fix = "make one: lm.random.key(seed), or split another"});
+  before_ = std::exchange(used_key, t);
+}
+KeyScope::~KeyScope() { used_key = std::move(before_); }
+
+Tensor split(const Operand& key, int64_t count) {
+  const CallSite at = key.at();
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  if (count < 1)
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("split: ", count, " keys"), .where = text(at.line()), .why = "at least one is made", .fix = "pass 1 or more"});
+  const Tensor apart = advanced(key.resolve(), int64_t{1} << 62, at);  // no draw from the key itself uses these numbers
+  const KeyScope scope(o(apart));
+  const Tensor bits = integers({count, 2}, 0, int64_t{1} << 31, DType::i64, at);
+  const Tensor high = index(o(bits), {IndexPart::range(), IndexPart::at(0)}), low = index(o(bits), {IndexPart::range(), IndexPart::at(1)});
+  const Tensor seeds = add(o(mul(o(high), Operand(int64_t{1} << 31, at))), o(low));
+  return stack({seeds, zeros_like(o(seeds))}, 1, at);
+}
+
+Tensor choice(int64_t n, const Shape& shape, bool replace, const Tensor& p, CallSite at) {
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  const auto refuse = [&](const std::string& what, const std::string& why, const std::string& fix) {
+    throw Error(ErrorKind::invalid_argument, {.what = "choice: " + what, .where = text(at.line()), .why = why, .fix = fix});
+  };
+  if (p.defined() && (p.rank() != 1 || p.shape()[0] != Dim(n)))
+    refuse(cat("p is ", p.type(), " for ", n, " numbers"), "each has its probability", "pass a vector with one per number");
+  if (n < 1 && size_of(shape) != Dim(0)) refuse(cat("one of ", n), "there is nothing to choose from", "pass at least 1");
+  if (replace) return p.defined() ? categorical(o(log(o(p))), shape) : integers(shape, 0, std::max<int64_t>(n, 1), DType::i64, at);
+  const int64_t count = size_of(shape).number();
+  if (count > n) refuse(cat(count, " of ", n, " without replacement"), "no number comes twice", "draw fewer, or with replacement");
+  // With probabilities: the order of exponential waiting times at rates p.
+  const Tensor order = p.defined() ? argsort(o(div(o(exponential({n}, p.dtype(), 1, at)), o(p)))) : permutation(n, at);
+  return reshape_to(o(slice(o(astype(o(order), DType::i64)), {0}, {count})), shape);
+}
 
 Tensor draw(const ir::OpDef& op, ir::AttrsRef attrs, std::vector<Tensor> inputs, CallSite at) {
   if (!op.draws) internal_error(cat(op.name, ": it draws and its OpDef does not say so"));
-  inputs.push_back(next_state(default_generator(), at));
+  inputs.push_back(used_key.defined() ? next_of_key(at) : next_state(default_generator(), at));
   return apply_one(op, std::move(attrs), inputs, at);
 }
 

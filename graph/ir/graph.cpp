@@ -106,13 +106,18 @@ bool has_effects(const Node& node) {
   });
 }
 
-bool has_host_effect(const Node& node) {
-  if (node.op->effect == Effect::host) return true;
+namespace {
+bool contains(const Node& node, Effect effect) {
+  if (node.op->effect == effect) return true;
   for (const GraphRef& region : node.regions)
     for (const Node& inner : region->nodes())
-      if (has_host_effect(inner)) return true;
+      if (contains(inner, effect)) return true;
   return false;
 }
+}  // namespace
+
+bool has_host_effect(const Node& node) { return contains(node, Effect::host); }
+bool has_collective(const Node& node) { return contains(node, Effect::ranks); }
 
 Graph without_host_effects(const Graph& g) {
   if (std::none_of(g.nodes().begin(), g.nodes().end(), has_host_effect)) return g;

@@ -87,7 +87,9 @@ LAMINA_API const Literal* constant_value(const Graph& g, Value v);
 LAMINA_API int resource_of(const Node& node);
 // Whether the node, or one in its regions, prints or checks.
 LAMINA_API bool has_host_effect(const Node& node);
-// Whether a node, or a node in its regions, reads, writes, prints or checks.
+// Whether the node, or one in its regions, is a collective of ranks.
+LAMINA_API bool has_collective(const Node& node);
+// Whether a node, or a node in its regions, reads, writes, prints, checks or is a collective.
 LAMINA_API bool has_effects(const Node& node);
 // The graph without nodes that print or check, in regions too. Recomputation for a gradient uses it, so that no effect happens twice.
 LAMINA_API Graph without_host_effects(const Graph& g);

@@ -1,6 +1,7 @@
 // OpDef: all properties of one op in one object. Defined in graph/ops, one file per op.
 #pragma once
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 namespace lamina::ir {
 
 class Graph;
+struct OpDef;
 using GraphRef = std::shared_ptr<const Graph>;
 
 // One result of one node of a Graph.
@@ -28,6 +30,7 @@ enum class Effect : uint8_t {
   read,   // of the resource named by attrs
   write,  // of the resource named by attrs
   host,   // print, assert
+  ranks,  // a collective: all ranks run these in one order
 };
 
 struct InferCall {
@@ -71,6 +74,35 @@ struct BatchCall {
   const RegionTransforms* transforms = nullptr;
 };
 
+// How a value lies on the ranks of data_parallel: whole on each of them, or cut along an axis into the ranks' rows of the batch.
+struct Cut {
+  int axis = -1;     // -1: every rank has all of it
+  int64_t each = 1;  // entries of the axis per row of the batch, one after the other
+  bool whole() const { return axis < 0; }
+  auto operator<=>(const Cut&) const = default;
+};
+// A node on a whole batch whose inputs lie on the ranks as `cuts` says.
+struct RowsCall {
+  const AttrsBase& attrs;
+  std::span<const TensorType> in, out;  // of the whole batch, concrete
+  std::span<const Cut> cuts;
+  int64_t rows = 1;  // of the batch
+  bool few = false;  // fewer rows than shards: some shards have none
+  Cut wanted = {};   // if all inputs are whole: how the result is wanted
+};
+// How the node computes results of some rows from those rows.
+struct RowsRule {
+  std::vector<Cut> in, out;  // per input, how the node needs it; per result, how it then lies
+  enum class Leaves : uint8_t {
+    none,
+    added,    // each shard computes a leaf by itself, and the leaves are added in the fixed tree: results are whole
+    reduced,  // the same, but the leaves, stacked along axis 0, are reduced by the node's own op
+  } leaves = Leaves::none;
+  const OpDef* op = nullptr;                                       // in place of the node's, for a leaf
+  double divisor = 1;                                              // of the sum of all leaves
+  std::function<AttrsRef(int64_t first, int64_t end)> attrs = {};  // for these rows of the batch; empty: the node's own
+};
+
 struct KernelRequest {
   const AttrsBase& attrs;
   std::span<const TensorType> in, out;  // concrete
@@ -95,6 +127,8 @@ struct OpDef {
   // One gradient per input; an invalid value means that no gradient flows there.
   std::vector<Value> (*vjp)(const VjpCall&) = nullptr;
   std::vector<Batched> (*batch)(const BatchCall&) = nullptr;
+  // How data_parallel cuts it by rows. Empty, or no rule: it mixes rows, which are gathered before it.
+  std::optional<RowsRule> (*rows)(const RowsCall&) = nullptr;
   // Chooses the kernel for these dtypes and shapes. An empty Kernel means not supported; lowering reports it.
   Kernel (*cpu)(const KernelRequest&) = nullptr;
   Kernel (*cuda)(const KernelRequest&) = nullptr;

@@ -11,6 +11,12 @@
 namespace lamina::nn {
 namespace {
 
+template <kernels::ScalarOp op>
+Tensor activate(const ir::OpDef& def, const Operand& x) {
+  const bool floating = kernels::domain(op) == kernels::Domain::floating;
+  return apply_one(def, nullptr, std::array{floating ? resolve_floating(x) : x.resolve()}, x.at());
+}
+
 const std::vector<std::pair<std::string, Activation::Function>>& named_activations() {
   static const std::vector<std::pair<std::string, Activation::Function>> all{
       {"linear", nullptr},
@@ -19,7 +25,7 @@ const std::vector<std::pair<std::string, Activation::Function>>& named_activatio
       {"selu", [](const Operand& x) { return selu(x); }},
       {"hard_sigmoid", [](const Operand& x) { return hard_sigmoid(x); }},
       {"exponential", [](const Operand& x) { return exp(x); }},
-#define LAMINA_ACTIVATION_plain(name) apply_one(ops::def::name, nullptr, std::array{x.resolve()}, x.at())
+#define LAMINA_ACTIVATION_plain(name) activate<kernels::ScalarOp::name>(ops::def::name, x)
 #define LAMINA_ACTIVATION_alpha(name) name(x)
 #define ACTIVATION(name, slope, parameter) {#name, [](const Operand& x) { return LAMINA_ACTIVATION_##parameter(name); }},
 #include "kernels/shared/elementwise_ops.inc"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "graph/functions/op_functions.h"
+#include "graph/functions/shape_functions.h"
 
 namespace lamina::nn {
 namespace {
@@ -34,6 +35,20 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
   return channels;
 }
 
+void require_rank(const std::string& layer, const Tensor& x, int rank, const char* why, CallSite at) {
+  if (x.rank() == rank) return;
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat(layer, ": cannot take ", x.type()), .where = text(at.line()), .why = why, .fix = "reshape the input"});
+}
+void require_images(const std::string& layer, const Tensor& x, CallSite at) {
+  require_rank(layer, x, 4, "images are [n, height, width, channels]", at);
+}
+// [n,l,c] as images of one row.
+Tensor require_line(const std::string& layer, const Tensor& x, CallSite at) {
+  require_rank(layer, x, 3, "sequences are [n, length, channels]", at);
+  return expand_dims(Operand(x, at), 1);
+}
+
 Tensor finish(const Tensor& z, const Weight& bias, const ConvOptions& o, CallSite at) {
   return o.activation(Operand(o.use_bias ? add(Operand(z, at), Operand(bias->read(at), at)) : z, at));
 }
@@ -50,7 +65,7 @@ const Variable& existing(const Weight& kernel, const std::string& layer) {
 
 Conv2D::Conv2D(int64_t filters, Pair window, ConvOptions options) : Conv2D(filters, window, std::move(options), false, {0, 0}) {}
 Conv2D::Conv2D(int64_t filters, Pair window, ConvOptions options, bool transposed, Pair output_padding)
-    : Layer(options.name),
+    : Layer(options.name, options.dtype),
       filters_(filters),
       window_(window),
       options_(std::move(options)),
@@ -88,29 +103,103 @@ const Variable& Conv2D::kernel() const { return existing(kernel_, name()); }
 Conv2DTranspose::Conv2DTranspose(int64_t filters, Pair window, ConvOptions options, Pair output_padding)
     : Conv2D(filters, window, std::move(options), true, output_padding) {}
 
-Conv1D::Conv1D(int64_t filters, int64_t window, ConvOptions options)
-    : Layer(options.name), filters_(filters), window_(window), options_(std::move(options)) {
+Conv1D::Conv1D(int64_t filters, int64_t window, ConvOptions options) : Conv1D(filters, window, std::move(options), false, 0) {}
+Conv1D::Conv1D(int64_t filters, int64_t window, ConvOptions options, bool transposed, int64_t output_padding)
+    : Layer(options.name, options.dtype),
+      filters_(filters),
+      window_(window),
+      options_(std::move(options)),
+      transposed_(transposed),
+      output_padding_(output_padding) {
   require_positive(name(), "filters", filters);
   require_positive(name(), "places of the window", window);
   require_positive(name(), "groups", options_.groups);
 }
 void Conv1D::build(const TensorType& input) {
   const int64_t channels = channels_of(name(), input, 3, options_, call_site());
-  kernel_ = add_weight("kernel", {window_, channels / options_.groups, filters_}, options_.kernel_initializer, options_.dtype);
+  const Shape shape =
+      transposed_ ? Shape{window_, filters_ / options_.groups, channels} : Shape{window_, channels / options_.groups, filters_};
+  kernel_ = add_weight("kernel", shape, options_.kernel_initializer, options_.dtype);
   if (options_.use_bias) bias_ = add_weight("bias", {filters_}, options_.bias_initializer, options_.dtype);
 }
 Tensor Conv1D::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   const ConvOptions& o = options_;
-  return finish(conv1d(Operand(x, at), Operand(kernel().read(at), at), {o.strides[1], o.padding, o.dilation[1], o.groups}), bias_, o, at);
+  const Operand sequence(x, at), filters(kernel().read(at), at);
+  if (!transposed_) return finish(conv1d(sequence, filters, {o.strides[1], o.padding, o.dilation[1], o.groups}), bias_, o, at);
+  const Tensor rows = require_line(name(), x, at);  // an image of one row
+  const ImagePadding& p = o.padding;
+  const Tensor y = conv2d_transpose(Operand(rows, at), Operand(expand_dims(filters, 0), at),
+                                    {{1, o.strides[1]},
+                                     p.name() == "given" ? ImagePadding(0, 0, p.pads()[2], p.pads()[3]) : p,
+                                     {1, o.dilation[1]},
+                                     {0, output_padding_},
+                                     o.groups});
+  return finish(squeeze(Operand(y, at), Axes{1}), bias_, o, at);
 }
 const Variable& Conv1D::kernel() const { return existing(kernel_, name()); }
+
+Conv1DTranspose::Conv1DTranspose(int64_t filters, int64_t window, ConvOptions options, int64_t output_padding)
+    : Conv1D(filters, window, std::move(options), true, output_padding) {}
+
+DepthwiseConv2D::DepthwiseConv2D(Pair window, int64_t multiplier, ConvOptions options)
+    : Layer(options.name, options.dtype), window_(window), multiplier_(multiplier), options_(std::move(options)) {
+  require_positive(name(), "filters for each channel", multiplier);
+  for (int64_t side : window) require_positive(name(), "rows or columns of the window", side);
+}
+void DepthwiseConv2D::build(const TensorType& input) {
+  const int64_t channels = channels_of(name(), input, 4, options_, call_site());
+  kernel_ = add_weight("kernel", {window_[0], window_[1], channels, multiplier_}, options_.kernel_initializer, options_.dtype);
+  if (options_.use_bias) bias_ = add_weight("bias", {channels * multiplier_}, options_.bias_initializer, options_.dtype);
+}
+Tensor DepthwiseConv2D::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  const ConvOptions& o = options_;
+  const int64_t channels = kernel().shape()[2].number();
+  const Tensor filters = reshape(Operand(kernel().read(at), at), {window_[0], window_[1], 1, channels * multiplier_});
+  return finish(conv2d(Operand(x, at), Operand(filters, at), {o.strides, o.padding, o.dilation, channels}), bias_, o, at);
+}
+const Variable& DepthwiseConv2D::kernel() const { return existing(kernel_, name()); }
 
 Pool2D::Pool2D(Kind kind, Pair window, Pair strides, ImagePadding padding, std::string name)
     : Layer(std::move(name)), kind_(kind), window_(window), strides_(strides), padding_(std::move(padding)) {}
 Tensor Pool2D::call(const Tensor& x, bool) {
   const Operand image(x, call_site());
   return kind_ == Kind::max ? max_pool2d(image, window_, strides_, padding_) : avg_pool2d(image, window_, strides_, padding_);
+}
+
+Pool1D::Pool1D(Pool2D::Kind kind, int64_t window, int64_t stride, ImagePadding padding, std::string name)
+    : Layer(std::move(name)), kind_(kind), window_(window), stride_(stride), padding_(std::move(padding)) {
+  require_positive(Layer::name(), "places of the window", window);
+}
+Tensor Pool1D::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  const Operand rows(require_line(name(), x, at), at);
+  const Pair window{1, window_}, strides{1, stride_ == 0 ? window_ : stride_};
+  return squeeze(
+      Operand(kind_ == Pool2D::Kind::max ? max_pool2d(rows, window, strides, padding_) : avg_pool2d(rows, window, strides, padding_), at),
+      Axes{1});
+}
+
+UpSampling2D::UpSampling2D(Pair size, std::string name) : Layer(std::move(name)), size_(size) {
+  for (int64_t side : size) require_positive(Layer::name(), "times a pixel is repeated", side);
+}
+Tensor UpSampling2D::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  require_images(name(), x, at);
+  return repeat(Operand(repeat(Operand(x, at), size_[0], 1), at), size_[1], 2);
+}
+
+ZeroPadding2D::ZeroPadding2D(std::array<int64_t, 4> pads, std::string name) : Layer(std::move(name)), pads_(pads) {
+  for (int64_t side : pads)
+    if (side < 0)
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(Layer::name(), ": a padding of ", side), .where = "", .why = "it is at least 0", .fix = "pass 0 or more"});
+}
+Tensor ZeroPadding2D::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  require_images(name(), x, at);
+  return pad(Operand(x, at), {{0, 0}, {pads_[0], pads_[1]}, {pads_[2], pads_[3]}, {0, 0}});
 }
 
 Tensor GlobalAveragePool2D::call(const Tensor& x, bool) { return global_avg_pool2d(Operand(x, call_site())); }

@@ -5,6 +5,7 @@
 #include "graph/frontend/copied_to.h"
 #include "graph/frontend/device.h"
 #include "graph/functions/random.h"
+#include "runtime/device/profiler.h"
 
 namespace lamina::data {
 namespace {
@@ -37,29 +38,84 @@ Dataset Dataset::from_tensor_slices(std::vector<Tensor> components) {
     sources->push_back(copied_to(t, Device{}));
   }
   const int64_t count = components[0].shape()[0].number();
-  return {std::move(sources), all_rows(count)};
+  return Dataset(std::make_shared<Rowed>(std::move(sources), all_rows(count)));
+}
+Dataset Dataset::range(int64_t n) {
+  if (n < 0) {
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("Dataset: a range of ", n), .where = "", .why = "the number is negative", .fix = "pass 0 or more"});
+  }
+  return Dataset(counted_elements(n));
+}
+Dataset Dataset::from_generator(std::function<Generator()> start, std::optional<int64_t> size) {
+  return Dataset(generated_elements(std::move(start), size));
+}
+Dataset Dataset::zip(const std::vector<Dataset>& parts) {
+  if (parts.empty()) {
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "Dataset: there is nothing to zip", .where = "", .why = "the list is empty", .fix = "pass at least one Dataset"});
+  }
+  std::vector<ElementsRef> elements;
+  for (const Dataset& part : parts) elements.push_back(part.elements_);
+  return Dataset(zipped_elements(std::move(elements)));
 }
 
-Dataset Dataset::batch(int64_t n, bool drop_remainder) const { return {sources_, batch_rows(order_, n, drop_remainder)}; }
+template <template <class> class Step, class... A>
+Dataset Dataset::stepped(const A&... arguments) const {
+  if (auto* rows = dynamic_cast<const Rowed*>(elements_.get()))
+    return Dataset(rows->with(std::make_shared<Step<Rows>>(rows->order(), arguments...)));
+  return Dataset(std::make_shared<Step<data::Element>>(elements_, arguments...));
+}
+
 Dataset Dataset::shuffle(int64_t window, std::optional<uint64_t> seed) const {
-  return {sources_, shuffle_rows(order_, window, seed ? *seed : random::next_host_seed())};
+  return stepped<Shuffled>(window, seed ? *seed : random::next_host_seed());
 }
-Dataset Dataset::repeat(std::optional<int64_t> times) const { return {sources_, repeat_rows(order_, times)}; }
+Dataset Dataset::repeat(std::optional<int64_t> times) const { return stepped<Repeated>(times); }
+Dataset Dataset::take(int64_t n) const { return stepped<Sliced>(int64_t(0), std::optional(n)); }
+Dataset Dataset::skip(int64_t n) const { return stepped<Sliced>(n, std::optional<int64_t>()); }
+Dataset Dataset::filter(Predicate keep) const { return Dataset(filtered_elements(elements_, std::move(keep))); }
+Dataset Dataset::interleave(std::function<Dataset(const Element&, int64_t)> make, int64_t cycle, int64_t block) const {
+  auto elements = [make = std::move(make)](const Element& element, int64_t item) { return make(element, item).elements_; };
+  return Dataset(interleaved_elements(elements_, std::move(elements), cycle, block));
+}
 
-Dataset::Pass::Pass(const Dataset& dataset) : sources_(dataset.sources_), rows_(dataset.order_->start()) {}
+std::vector<Dataset> Dataset::random_split(const std::vector<int64_t>& lengths, std::optional<uint64_t> seed) const {
+  const std::optional<int64_t> all = size();
+  int64_t total = 0;
+  for (const int64_t length : lengths)
+    if (length < 0 || __builtin_add_overflow(total, length, &total)) total = -1;
+  if (!all || lengths.empty() || *all != total) {
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "Dataset: random_split cannot make parts of these lengths",
+                 .where = "argument 'lengths'",
+                 .why = all ? cat("they are to add up to ", *all, ", the number of elements") : "how many elements there are is unknown",
+                 .fix = all ? "pass other lengths" : "split the files or rows that it is made of"});
+  }
+  std::vector<Dataset> parts;
+  for (auto& numbers : random_parts(*all, lengths, seed ? *seed : random::next_host_seed())) parts.push_back(stepped<Picked>(numbers));
+  return parts;
+}
+
+Dataset Dataset::batch(int64_t n, bool drop_remainder) const {
+  if (auto* rows = dynamic_cast<const Rowed*>(elements_.get())) return Dataset(rows->with(batch_rows(rows->order(), n, drop_remainder)));
+  return Dataset(batched_elements(elements_, n, drop_remainder, {}));
+}
+Dataset Dataset::padded_batch(int64_t n, double value, bool drop_remainder) const {
+  return Dataset(batched_elements(elements_, n, drop_remainder, value));
+}
+Dataset Dataset::map(MapFunction function, int64_t threads) const {
+  return Dataset(mapped_elements(elements_, std::move(function), threads));
+}
+Dataset Dataset::cache() const { return Dataset(cached_elements(elements_)); }
+Dataset Dataset::prefetch(int64_t n) const { return Dataset(prefetched_elements(elements_, n)); }
 
 bool Dataset::Pass::next(Element& out) {
-  if (!rows_->next(now_)) return false;
-  const Device device = default_device();
-  out.clear();
-  for (const Tensor& source : *sources_) {
-    TensorType type{source.dtype(), Shape(now_.stack.begin(), now_.stack.end())};
-    type.shape.insert(type.shape.end(), source.shape().begin() + 1, source.shape().end());
-    const int64_t bytes = byte_size(type), row_bytes = now_.rows.empty() ? 0 : bytes / static_cast<int64_t>(now_.rows.size());
-    auto host = std::make_shared<Buffer>(Device{}, static_cast<size_t>(bytes));
-    gather_rows(host->data(), source.data(), row_bytes, now_.rows);
-    out.push_back(copied_to(Tensor(std::move(host), type), device));
+  {
+    const profiler::Range range("data", profiler::Kind::input);
+    if (!elements_->next(out)) return false;
   }
+  const Device device = default_device();
+  for (Tensor& t : out) t = copied_to(t, device);
   return true;
 }
 

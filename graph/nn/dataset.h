@@ -1,4 +1,4 @@
-// Dataset: tensors read slice by slice or batch by batch. A value type: each method returns a new Dataset. Every pass starts anew, so one
+// Dataset: elements read one by one or batch by batch. A value type: each method returns a new Dataset. Every pass starts anew, so one
 // Dataset serves all epochs.
 //
 //   auto feed = lm::data::Dataset::from_tensor_slices({images, labels}).shuffle(4000, seed).batch(20);
@@ -8,44 +8,78 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "graph/frontend/tensor.h"
-#include "runtime/data/row_order.h"
+#include "graph/nn/elements.h"
+#include "graph/nn/read_ahead.h"
 
 namespace lamina::data {
 
+// As a number of threads: one per core. As the length of a prefetch: grows as the consumer has to wait.
+inline constexpr int64_t AUTOTUNE = kAutomatic;
+
 class LAMINA_API Dataset {
  public:
-  using Element = std::vector<Tensor>;  // one tensor per component
+  using Element = data::Element;
 
+  // --- where elements come from ---
   // Element i is component[i] of each tensor. Throws invalid_argument unless there is a tensor, each has at least one dimension, and all
   // first dimensions agree. The tensors are kept on the host, not copied per pass.
   static Dataset from_tensor_slices(std::vector<Tensor> components);
+  // 0, ..., n - 1 as i64 scalars.
+  static Dataset range(int64_t n);
+  // Every pass calls `start` for a function that gives the next element, or false at the end. size: the number of elements, where it is
+  // known.
+  static Dataset from_generator(std::function<Generator()> start, std::optional<int64_t> size = std::nullopt);
+  // One element of each side by side, up to the end of the shortest.
+  static Dataset zip(const std::vector<Dataset>& parts);
 
-  // Stacks n consecutive elements along a new first axis. The last batch is smaller, or dropped. Throws invalid_argument unless n is
-  // positive.
-  Dataset batch(int64_t n, bool drop_remainder = false) const;
+  // --- which elements, in which order ---
   // Draws each element from a window of the next `window` ones; every pass has another order. All orders follow from the seed, by default
   // taken from random::set_seed's.
   Dataset shuffle(int64_t window, std::optional<uint64_t> seed = std::nullopt) const;
   // Joins several passes into one; without a number it never ends.
   Dataset repeat(std::optional<int64_t> times = std::nullopt) const;
+  Dataset take(int64_t n) const;
+  Dataset skip(int64_t n) const;
+  Dataset filter(Predicate keep) const;
+  // The elements of the Dataset that `make` gives for each element: `cycle` of them are read in turns, `block` elements at a time.
+  Dataset interleave(std::function<Dataset(const Element&, int64_t item)> make, int64_t cycle = 4, int64_t block = 1) const;
+  // Parts of these lengths, which add up to size(); each element is in one of them, chosen by the seed.
+  std::vector<Dataset> random_split(const std::vector<int64_t>& lengths, std::optional<uint64_t> seed = std::nullopt) const;
 
-  std::optional<int64_t> size() const { return order_->size(); }  // elements per pass; empty when endless
-  size_t components() const { return sources_->size(); }
+  // --- what they are ---
+  // Joins n consecutive elements along a new first axis. The last batch is smaller, or dropped. Throws invalid_argument unless n is
+  // positive; a pass throws when elements differ in shape or dtype.
+  Dataset batch(int64_t n, bool drop_remainder = false) const;
+  // The same for elements of different lengths: shorter ones are filled up with a number.
+  Dataset padded_batch(int64_t n, double value = 0, bool drop_remainder = false) const;
+  // function(element, item), in `threads` threads at once (1: in the one that asks; AUTOTUNE: one per core). Order is kept, and an
+  // exception comes at the step that asks for its item.
+  Dataset map(MapFunction function, int64_t threads = 1) const;
+
+  // --- when they are read ---
+  // Keeps the elements of the first whole pass in memory.
+  Dataset cache() const;
+  // A thread reads up to n elements ahead (AUTOTUNE: as many as it takes, within 256 MiB).
+  Dataset prefetch(int64_t n = AUTOTUNE) const;
+
+  std::optional<int64_t> size() const { return elements_->size(); }  // elements per pass; empty when endless or unknown
+  bool endless() const { return elements_->endless(); }
 
   // One pass. It stays valid after its Dataset is gone.
   class LAMINA_API Pass {
    public:
-    explicit Pass(const Dataset& dataset);
+    explicit Pass(const Dataset& dataset) : elements_(dataset.elements_->start()) {}
     // The next element, on the current device; false at the end.
     bool next(Element& out);
+    // Passes over the next n elements, without reading them where that is possible; returns how many there were.
+    int64_t skip(int64_t n) { return elements_->skip(n); }
 
    private:
-    std::shared_ptr<const std::vector<Tensor>> sources_;
-    std::unique_ptr<RowPass> rows_;
-    Rows now_;
+    std::unique_ptr<ElementPass> elements_;
   };
   Pass pass() const { return Pass(*this); }
 
@@ -71,9 +105,11 @@ class LAMINA_API Dataset {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  Dataset(std::shared_ptr<const std::vector<Tensor>> sources, RowOrderRef order) : sources_(std::move(sources)), order_(std::move(order)) {}
-  std::shared_ptr<const std::vector<Tensor>> sources_;  // on the host
-  RowOrderRef order_;
+  explicit Dataset(ElementsRef elements) : elements_(std::move(elements)) {}
+  // The same step on rows, where the elements are rows that have not been read yet, or on elements.
+  template <template <class> class Step, class... A>
+  Dataset stepped(const A&... arguments) const;
+  ElementsRef elements_;
 };
 
 }  // namespace lamina::data

@@ -18,7 +18,7 @@ struct Refusal {
 
 }  // namespace
 
-Dense::Dense(int64_t units, DenseOptions options) : Layer(options.name), units_(units), options_(std::move(options)) {
+Dense::Dense(int64_t units, DenseOptions options) : Layer(options.name, options.dtype), units_(units), options_(std::move(options)) {
   if (units > 0) return;
   throw Error(
       ErrorKind::invalid_argument,

@@ -11,12 +11,12 @@ struct DenseOptions {
   bool use_bias = true;
   Initializer kernel_initializer = "glorot_uniform";
   Initializer bias_initializer = "zeros";
-  DType dtype = DType::f32;  // of the weights; inputs must have it too
+  DType dtype = DType::f32;  // of the weights; floating inputs are converted to it
   std::string name = "dense";
 };
 
 // x [..., inputs] -> [..., units]; W [inputs, units], b [units]. Throws invalid_argument unless units is positive and x has at least two
-// dimensions, the last known; type when x's dtype differs from the weights'.
+// dimensions, the last known; type when x is not floating point.
 class LAMINA_API Dense : public Layer {
  public:
   explicit Dense(int64_t units, DenseOptions options = {});

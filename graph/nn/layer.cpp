@@ -5,6 +5,7 @@
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/op_functions.h"
 #include "graph/functions/random.h"
 #include "graph/nn/host_tensor.h"
 #include "runtime/device/profiler.h"
@@ -33,18 +34,23 @@ class ContextScope {
 bool in_training() { return context.training; }
 CallSite Layer::call_site() { return context.at; }
 
-Layer::Layer(std::string name) : name_(std::move(name)) {}
+Layer::Layer(std::string name, std::optional<DType> dtype) : name_(std::move(name)), dtype_(dtype) {}
 Layer::~Layer() = default;
 void Layer::build(const TensorType&) {}
 
 Tensor Layer::operator()(const Operand& x, std::optional<bool> training) {
-  const Tensor input = x.resolve();
+  const Tensor input = input_of(x);
   const ContextScope scope({training.value_or(context.training), x.at()});
   const NameScope names(name_);
   std::optional<profiler::Range> range;  // while tracing, the ops carry the name
   if (profiler::listening() && executing_eagerly()) range.emplace(name_, profiler::Kind::layer);
   ensure_built(input.type());
   return call(input, context.training);
+}
+
+Tensor Layer::input_of(const Operand& x) const {
+  Tensor t = x.resolve();
+  return autocast_ && dtype_ && is_floating(t.dtype()) ? astype(Operand(t, x.at()), *dtype_) : t;
 }
 
 void Layer::ensure_built(const TensorType& input) {

@@ -25,7 +25,8 @@ LAMINA_API bool in_training();
 
 class LAMINA_API Layer {
  public:
-  explicit Layer(std::string name = "layer");
+  // dtype: of the weights, where a layer has one; floating inputs are converted to it.
+  explicit Layer(std::string name = "layer", std::optional<DType> dtype = {});
   virtual ~Layer();
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
@@ -41,6 +42,12 @@ class LAMINA_API Layer {
   virtual void build(const TensorType& input);
   // Builds this layer and those inside it without data: traces call() once for this type, whose dimensions may be symbols.
   Tensor build_for(const TensorType& input);
+
+  // Whether floating inputs are converted to the layer's own dtype; without it another dtype is an error.
+  void set_autocast(bool on) { autocast_ = on; }
+  bool autocast() const { return autocast_; }
+  // x as call() takes it.
+  Tensor input_of(const Operand& x) const;
 
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
@@ -83,6 +90,8 @@ class LAMINA_API Layer {
   void collect(std::vector<Variable>& out, std::vector<const void*>& seen, std::optional<bool> trainable) const;
 
   std::string name_;
+  std::optional<DType> dtype_;
+  bool autocast_ = true;
   std::vector<std::variant<Variable, std::shared_ptr<Layer>>> items_;
   std::atomic<bool> built_{false};
   Mutex building_;

@@ -24,7 +24,7 @@ Tensor value_of(bool used, const Weight& v, CallSite at) { return used ? v->read
 
 }  // namespace
 
-BatchNorm::BatchNorm(BatchNormOptions options) : Layer(options.name), options_(std::move(options)) {
+BatchNorm::BatchNorm(BatchNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
   const double m = options_.momentum;
   if (m >= 0 && m <= 1 && options_.epsilon > 0) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": momentum ", m, " and epsilon ", options_.epsilon),
@@ -68,7 +68,7 @@ Tensor BatchNorm::call(const Tensor& x, bool training) {
   return batch.y;
 }
 
-LayerNorm::LayerNorm(LayerNormOptions options) : Layer(options.name), options_(std::move(options)) {
+LayerNorm::LayerNorm(LayerNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
   if (!options_.axes.empty() && options_.epsilon > 0) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.axes.size(), " axes and epsilon ", options_.epsilon),
                                             .where = "",
@@ -96,6 +96,49 @@ void LayerNorm::build(const TensorType& input) {
 Tensor LayerNorm::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   return layer_norm(Operand(x, at), value_of(options_.scale, gamma_, at), value_of(options_.center, beta_, at), options_.axes,
+                    options_.epsilon);
+}
+
+RMSNorm::RMSNorm(RMSNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
+  if (options_.epsilon > 0) return;
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat(name(), ": epsilon ", options_.epsilon), .where = "", .why = "it is positive", .fix = "pass 1e-6"});
+}
+void RMSNorm::build(const TensorType& input) {
+  const CallSite at = call_site();
+  if (input.rank() < 1 || !input.shape.back().known())
+    refuse(name(), input, at, ErrorKind::invalid_argument, "it takes [..., channels], the last of known length", "");
+  require_dtype(name(), input, options_.dtype, at);
+  scale_ = add_weight("scale", {input.shape.back()}, "ones", options_.dtype);
+}
+Tensor RMSNorm::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  return rms_norm(Operand(x, at), scale_->read(at), {-1}, options_.epsilon);
+}
+
+GroupNorm::GroupNorm(GroupNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
+  if ((options_.groups > 0 || options_.groups == -1) && options_.epsilon > 0) return;
+  throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.groups, " groups and epsilon ", options_.epsilon),
+                                            .where = "",
+                                            .why = "there is at least one group (-1: one for each channel), and epsilon is positive",
+                                            .fix = ""});
+}
+int64_t GroupNorm::groups_of(const TensorType& input) const {
+  return options_.groups == -1 && input.rank() > 0 && input.shape.back().known() ? input.shape.back().number() : options_.groups;
+}
+void GroupNorm::build(const TensorType& input) {
+  const CallSite at = call_site();
+  if (input.rank() < 2 || !input.shape.back().known() || input.shape.back().number() % groups_of(input) != 0) {
+    refuse(name(), input, at, ErrorKind::invalid_argument,
+           cat("it takes [n, ..., channels], and its ", options_.groups, " groups divide the channels"), "pass another number of groups");
+  }
+  require_dtype(name(), input, options_.dtype, at);
+  if (options_.scale) gamma_ = add_weight("gamma", {input.shape.back()}, "ones", options_.dtype);
+  if (options_.center) beta_ = add_weight("beta", {input.shape.back()}, "zeros", options_.dtype);
+}
+Tensor GroupNorm::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  return group_norm(Operand(x, at), groups_of(x.type()), value_of(options_.scale, gamma_, at), value_of(options_.center, beta_, at),
                     options_.epsilon);
 }
 

@@ -58,6 +58,48 @@ class LAMINA_API LayerNorm : public Layer {
   Weight gamma_, beta_;
 };
 
+struct RMSNormOptions {
+  double epsilon = 1e-6;
+  DType dtype = DType::f32;
+  std::string name = "rms_norm";
+};
+// x / sqrt(mean of squares over the last axis + epsilon) * scale; scale has that axis's length.
+class LAMINA_API RMSNorm : public Layer {
+ public:
+  explicit RMSNorm(RMSNormOptions options = {});
+  Tensor call(const Tensor& x, bool training) override;
+  void build(const TensorType& input) override;
+  const Variable& scale() const { return *scale_; }  // after the first call
+  const RMSNormOptions& options() const { return options_; }
+
+ private:
+  RMSNormOptions options_;
+  Weight scale_;
+};
+
+struct GroupNormOptions {
+  int64_t groups = 32;  // -1: one for each channel
+  double epsilon = 1e-3;
+  bool center = true, scale = true;  // whether beta and gamma exist
+  DType dtype = DType::f32;
+  std::string name = "group_norm";
+};
+// Normalises each sample of x [n, ..., c] within each group of channels, then multiplies by gamma [c] and adds beta [c].
+class LAMINA_API GroupNorm : public Layer {
+ public:
+  explicit GroupNorm(GroupNormOptions options = {});
+  Tensor call(const Tensor& x, bool training) override;
+  void build(const TensorType& input) override;
+  const std::optional<Variable>& gamma() const { return gamma_.if_made(); }
+  const std::optional<Variable>& beta() const { return beta_.if_made(); }
+  const GroupNormOptions& options() const { return options_; }
+
+ private:
+  int64_t groups_of(const TensorType& input) const;
+  GroupNormOptions options_;
+  Weight gamma_, beta_;
+};
+
 struct EmbeddingOptions {
   Initializer embeddings_initializer = "random_uniform";
   DType dtype = DType::f32;

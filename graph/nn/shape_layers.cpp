@@ -20,6 +20,36 @@ Tensor Flatten::call(const Tensor& x, bool) {
   return reshape_to(Operand(x, call_site()), {x.shape()[0], rest});
 }
 
+Tensor Reshape::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(name(), ": cannot make ", x.type(), " into rows of ", shape_text(Shape(shape_.begin(), shape_.end()))),
+                 .where = text(at.line()),
+                 .why = why,
+                 .fix = "pass a shape of as many elements, without the batch"});
+  };
+  if (x.rank() == 0) refuse("it keeps the first dimension, and there is none");
+  int64_t all = 1, given = 1;
+  bool known = true;
+  for (size_t i = 1; i < x.shape().size(); ++i) known = known && x.shape()[i].known();
+  for (size_t i = 1; known && i < x.shape().size(); ++i) all *= x.shape()[i].number();
+  size_t open = 0;
+  for (const int64_t length : shape_) {
+    if (length < -1) refuse(cat("a length is ", length));
+    if (length == -1)
+      ++open;
+    else if (__builtin_mul_overflow(given, length, &given))
+      refuse("it has too many elements");
+  }
+  if (open > 1) refuse("more than one length is -1");
+  if (!known && open > 0) refuse("an open length is inferred from lengths that are known");
+  if (known && (open > 0 ? given == 0 || all % given != 0 : given != all)) refuse(cat("a row has ", all, " elements"));
+  Shape shape{x.shape()[0]};
+  for (const int64_t length : shape_) shape.push_back(length == -1 ? all / given : length);
+  return reshape_to(Operand(x, at), shape);
+}
+
 Dropout::Dropout(double rate, std::string name) : Layer(std::move(name)), rate_(rate) {
   if (rate >= 0 && rate < 1) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat("dropout: rate ", rate),

@@ -1,5 +1,6 @@
 // Layers without weights: Flatten, Dropout, Input.
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "graph/nn/layer.h"
@@ -11,6 +12,27 @@ class LAMINA_API Flatten : public Layer {
  public:
   explicit Flatten(std::string name = "flatten") : Layer(std::move(name)) {}
   Tensor call(const Tensor& x, bool training) override;
+};
+
+// x [n, ...] -> [n, shape...]; one length may be -1: it is inferred.
+class LAMINA_API Reshape : public Layer {
+ public:
+  explicit Reshape(std::vector<int64_t> shape, std::string name = "reshape") : Layer(std::move(name)), shape_(std::move(shape)) {}
+  Tensor call(const Tensor& x, bool training) override;
+
+ private:
+  std::vector<int64_t> shape_;
+};
+
+// A function of a tensor as a layer.
+class LAMINA_API Lambda : public Layer {
+ public:
+  explicit Lambda(std::function<Tensor(const Tensor&)> function, std::string name = "lambda")
+      : Layer(std::move(name)), function_(std::move(function)) {}
+  Tensor call(const Tensor& x, bool) override { return function_(x); }
+
+ private:
+  std::function<Tensor(const Tensor&)> function_;
 };
 
 // In training, sets each element to 0 with probability rate and scales the others by 1 / (1 - rate); otherwise returns x. Draws from the

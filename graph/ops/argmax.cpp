@@ -4,6 +4,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -36,6 +37,14 @@ Kernel kernel_argmax(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, argmax)>(axis_of("argmax", ir::attrs_of<ArgmaxAttrs>(request.attrs).axis, request.in[0]));
 }
 
+std::optional<ir::RowsRule> rows_argmax(const ir::RowsCall& call) {
+  const auto& a = ir::attrs_of<ArgmaxAttrs>(call.attrs);
+  const int axis = axis_of("argmax", a.axis, call.in[0]);
+  std::optional<ir::RowsRule> rule = rows_beside(call, axis);
+  if (rule && !a.keepdims && rule->out[0].axis > axis) --rule->out[0].axis;
+  return call.cuts[0].whole() ? std::nullopt : rule;
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::argmax{
@@ -44,6 +53,7 @@ constinit const ir::OpDef def::argmax{
     .parse_attrs = ir::Attrs<ArgmaxAttrs>::parse,
     .infer = infer_argmax,
     .batch = batch_argmax,
+    .rows = rows_argmax,
     .cpu = kernel_argmax<On::cpu>,
     .cuda = kernel_argmax<On::gpu>,
     .strided = true,

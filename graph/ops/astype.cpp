@@ -2,6 +2,7 @@
 // wrap; bool is x != 0. Every pair rounds once.
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -39,6 +40,7 @@ constinit const ir::OpDef def::astype{
     .infer = infer_astype,
     .vjp = vjp_astype,
     .batch = batch_astype,
+    .rows = rows_elementwise,
     .cpu = kernel_astype<On::cpu>,
     .cuda = kernel_astype<On::gpu>,
     .section = step_astype,

@@ -47,7 +47,8 @@ struct DenseUpdateAttrs {
 };
 struct DropoutAttrs {
   float rate = 0.5f;
-  static constexpr auto fields = std::tuple{field("rate", &DropoutAttrs::rate)};
+  int64_t first = 0;  // number of x's first element among those of the draw
+  static constexpr auto fields = std::tuple{field("rate", &DropoutAttrs::rate), ir::field("first", &DropoutAttrs::first)};
 };
 struct DTypeAttrs {
   DType dtype = DType::f32;

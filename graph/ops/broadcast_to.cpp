@@ -2,6 +2,7 @@
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -43,6 +44,12 @@ bool alias_broadcast_to(const ir::AttrsBase&, const View& in, const TensorType& 
   return true;
 }
 
+std::optional<ir::RowsRule> rows_broadcast_to(const ir::RowsCall& call) {
+  std::optional<ir::RowsRule> rule = rows_elementwise(call);
+  if (rule) rule->attrs = attrs_with_shape<ShapeAttrs>(call.attrs, rule->out[0]);
+  return rule;
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::broadcast_to{
@@ -52,6 +59,7 @@ constinit const ir::OpDef def::broadcast_to{
     .infer = infer_broadcast_to,
     .vjp = vjp_broadcast_to,
     .batch = batch_broadcast_to,
+    .rows = rows_broadcast_to,
     .alias = alias_broadcast_to,
     .no_cpu = "its result is its input seen differently",
     .no_cuda = "its result is its input seen differently",

@@ -3,6 +3,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 #include "kernels/report.h"
 
 namespace lamina::ops {
@@ -77,6 +78,7 @@ constinit const ir::OpDef def::check_numerics{
     .infer = infer_numerics,
     .vjp = vjp_numerics,
     .batch = batch_numerics,
+    .rows = rows_elementwise,
     .cpu = cpu_numerics,
     .no_cuda = "it has no kernel for GPUs yet",
     .doc =

@@ -58,6 +58,10 @@ bool alias_after(const ir::AttrsBase&, const View& in, const TensorType&, View& 
 }
 void copy_first(Stream&, const View& x, const View&, const View& y) { kernels::cpu::copy_elements(x, y); }
 
+std::optional<ir::RowsRule> rows_after(const ir::RowsCall& call) {
+  return ir::RowsRule{.in = {call.cuts.begin(), call.cuts.end()}, .out = {call.cuts[0]}};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::checkpoint{
@@ -78,6 +82,7 @@ constinit const ir::OpDef def::after{
     .infer = infer_after,
     .vjp = vjp_after,
     .batch = batch_after,
+    .rows = rows_after,
     .cpu = [](const ir::KernelRequest&) { return bind<copy_first>(); },
     .alias = alias_after,
     .strided = true,

@@ -5,6 +5,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -60,6 +61,14 @@ Kernel kernel_concat(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, concat)>(axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0]));
 }
 
+std::optional<ir::RowsRule> rows_concat(const ir::RowsCall& call) {
+  ir::Cut cut = call.wanted;
+  for (const ir::Cut& c : call.cuts)
+    if (!c.whole()) cut = c;
+  if (cut.whole() || cut.axis == axis_of("concat", ir::attrs_of<AxisAttrs>(call.attrs).axis, call.out[0])) return {};
+  return ir::RowsRule{.in = std::vector<ir::Cut>(call.in.size(), cut), .out = {cut}};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::concat{
@@ -69,6 +78,7 @@ constinit const ir::OpDef def::concat{
     .infer = infer_concat,
     .vjp = vjp_concat,
     .batch = batch_concat,
+    .rows = rows_concat,
     .cpu = kernel_concat<On::cpu>,
     .cuda = kernel_concat<On::gpu>,
     .strided = true,

@@ -6,6 +6,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -185,6 +186,18 @@ Kernel kernel_filter(const ir::KernelRequest& request) {
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, conv2d_grad_filter<T>)>(sizes); });
 }
 
+std::optional<ir::RowsRule> rows_conv2d(const ir::RowsCall& call) { return rows_of_images(call, {1}); }
+std::optional<ir::RowsRule> rows_conv2d_grad_input(const ir::RowsCall& call) {
+  std::optional<ir::RowsRule> rule = rows_of_images(call, {1});
+  if (rule) rule->attrs = attrs_with_shape<Conv2dAttrs>(call.attrs, rule->out[0]);
+  return rule;
+}
+std::optional<ir::RowsRule> rows_conv2d_grad_filter(const ir::RowsCall& call) {
+  std::optional<ir::RowsRule> rule = call.cuts[0].whole() && call.cuts[1].whole() ? std::nullopt : rows_of_images(call);
+  if (rule) rule->out = {{}}, rule->leaves = ir::RowsRule::Leaves::added;
+  return rule;
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::conv2d{
@@ -194,6 +207,7 @@ constinit const ir::OpDef def::conv2d{
     .infer = infer_conv,
     .vjp = vjp_conv,
     .batch = batch_conv,
+    .rows = rows_conv2d,
     .cpu = kernel_conv<On::cpu>,
     .cuda = kernel_conv<On::gpu>,
     .doc =
@@ -212,6 +226,7 @@ constinit const ir::OpDef def::conv2d_grad_filter{
     .infer = infer_filter,
     .vjp = vjp_filter,
     .batch = batch_filter,
+    .rows = rows_conv2d_grad_filter,
     .cpu = kernel_filter<On::cpu>,
     .cuda = kernel_filter<On::gpu>,
     .doc = "conv2d's gradient by its filters, from the images and the result's gradient",
@@ -224,6 +239,7 @@ constinit const ir::OpDef def::conv2d_grad_input{
     .infer = infer_conv2d_grad_input,
     .vjp = vjp_input,
     .batch = batch_input,
+    .rows = rows_conv2d_grad_input,
     .cpu = kernel_input<On::cpu>,
     .cuda = kernel_input<On::gpu>,
     .doc = "conv2d's gradient by its images, from the result's gradient and the filters; the transposed convolution",

@@ -4,6 +4,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -33,6 +34,8 @@ Kernel kernel_cumsum(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, cumsum)>(axis_of("cumsum", attrs.axis, request.in[0]), attrs.reverse, attrs.exclusive);
 }
 
+std::optional<ir::RowsRule> rows_cumsum(const ir::RowsCall& call) { return rows_beside(call, ir::attrs_of<CumsumAttrs>(call.attrs).axis); }
+
 }  // namespace
 
 constinit const ir::OpDef def::cumsum{
@@ -42,6 +45,7 @@ constinit const ir::OpDef def::cumsum{
     .infer = infer_cumsum,
     .vjp = vjp_cumsum,
     .batch = batch_cumsum,
+    .rows = rows_cumsum,
     .cpu = kernel_cumsum<On::cpu>,
     .cuda = kernel_cumsum<On::gpu>,
     .doc = "running sums along one axis, from its end when reverse, each without its own element when exclusive; bool sums to i64",

@@ -2,11 +2,13 @@
 #include "kernels/dropout.h"
 
 #include <array>
+#include <limits>
 
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 #include "graph/ops/section_step.h"
 
 namespace lamina::ops {
@@ -28,7 +30,8 @@ std::vector<TensorType> infer_dropout(const ir::InferCall& call) {
 
 // The same draw drops the same elements.
 std::vector<Value> vjp_dropout(const ir::VjpCall& call) {
-  return {dropout(call.graph, call.cotangents[0], call.inputs[1], rate_of(call.attrs)), Value{}};
+  return {call.graph.add(def::dropout, ir::make_attrs(ir::attrs_of<DropoutAttrs>(call.attrs)), {call.cotangents[0], call.inputs[1]}),
+          Value{}};
 }
 
 // One state for all models: the model index becomes the first axis of x, and elements are numbered over all models. A state per model: each
@@ -45,8 +48,8 @@ std::vector<ir::Batched> batch_dropout(const ir::BatchCall& call) {
 
 template <On on>
 Kernel kernel_dropout(const ir::KernelRequest& request) {
-  float rate = rate_of(request.attrs);
-  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<LAMINA_ON(on, dropout<T>)>(rate); });
+  const auto& a = ir::attrs_of<DropoutAttrs>(request.attrs);
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, dropout<T>)>(a.rate, a.first); });
 }
 
 bool step_dropout(const ir::KernelRequest& request, ir::SectionStep& out) {
@@ -55,11 +58,26 @@ bool step_dropout(const ir::KernelRequest& request, ir::SectionStep& out) {
   if (states ? !is_section_stack(x) : request.in[1].rank() != 1) return false;
   if (!states && x.rank() == 3) x.shape = {x.shape[0] * x.shape[1], x.shape[2]};
   if (!states && !is_section_matrix(x)) return false;
+  const int64_t first = ir::attrs_of<DropoutAttrs>(request.attrs).first;
+  if (first > std::numeric_limits<int32_t>::max() || (states && first)) return false;
   using enum section::Broadcast;
   set_step(out, section::StepKind::dropout, section::Partition::rows, x, {full, scalar}, {full});
   out.step.scalar = rate_of(request.attrs);
+  out.step.k = int32_t(first);
   if (states) set_models(out, request, std::array<size_t, 3>{2, 1, 2});
   return true;
+}
+
+std::optional<ir::RowsRule> rows_dropout(const ir::RowsCall& call) {
+  const ir::Cut cut = call.cuts[0].whole() ? call.wanted : call.cuts[0];
+  const Shape& shape = call.in[0].shape;
+  if (cut.whole() || call.in[1].rank() != 1 || !rows_follow(shape, cut)) return {};
+  return ir::RowsRule{
+      .in = {cut, {}}, .out = {cut}, .attrs = [a = ir::attrs_of<DropoutAttrs>(call.attrs), cut, shape](int64_t first, int64_t) {
+        DropoutAttrs rows = a;
+        rows.first += first_element(shape, cut, first);
+        return ir::make_attrs(rows);
+      }};
 }
 
 }  // namespace
@@ -71,6 +89,7 @@ constinit const ir::OpDef def::dropout{
     .infer = infer_dropout,
     .vjp = vjp_dropout,
     .batch = batch_dropout,
+    .rows = rows_dropout,
     .cpu = kernel_dropout<On::cpu>,
     .cuda = kernel_dropout<On::gpu>,
     .section = step_dropout,

@@ -4,6 +4,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
+#include "graph/ops/rows.h"
 #include "graph/ops/vjp_in_f32.h"
 #include "runtime/core/common_dtype.h"
 
@@ -293,6 +294,7 @@ constexpr const char* why_no_vjp(ScalarOp op) {
       .infer = infer_elementwise<ScalarOp::op>,                                              \
       .vjp = gradients::vjp_of<gradients::op##_rule, def::op>(),                             \
       .batch = batch_elementwise<def::op>,                                                   \
+      .rows = rows_elementwise,                                                              \
       .cpu = kernel_elementwise<On::cpu, ScalarOp::op>,                                      \
       .cuda = kernel_elementwise<On::gpu, ScalarOp::op>,                                     \
       .section = step_elementwise<ScalarOp::op>,                                             \

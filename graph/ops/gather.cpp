@@ -8,6 +8,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -118,6 +119,38 @@ Kernel kernel_scatter_add(const ir::KernelRequest& request) {
   return for_numeric(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, scatter_add<T>)>(s); });
 }
 
+// The axis of gather's result, and of scatter_add's updates, that an axis of x or of the indices becomes; -1: the gathered axis itself.
+int picked_axis_of_x(int axis, int gathered, int batch_axes, int indices_rank) {
+  return axis < gathered ? axis : axis == gathered ? -1 : axis - 1 + indices_rank - batch_axes;
+}
+std::optional<ir::RowsRule> rows_gather(const ir::RowsCall& call) {
+  const auto& a = ir::attrs_of<GatherAttrs>(call.attrs);
+  const int axis = axis_of("gather", a.axis, call.in[0]);
+  const ir::Cut x = call.cuts[0], indices = call.cuts[1];
+  if (!x.whole()) {
+    const int out = picked_axis_of_x(x.axis, axis, a.batch_axes, int(call.in[1].rank()));
+    if (out >= 0) return ir::RowsRule{.in = {x, x.axis < a.batch_axes ? x : ir::Cut{}}, .out = {{out, x.each}}};
+  }
+  if (indices.whole()) return {};
+  if (indices.axis < a.batch_axes) return ir::RowsRule{.in = {indices, indices}, .out = {indices}};
+  return ir::RowsRule{.in = {{}, indices}, .out = {{axis + indices.axis - a.batch_axes, indices.each}}};
+}
+std::optional<ir::RowsRule> rows_scatter_add(const ir::RowsCall& call) {
+  const auto& a = ir::attrs_of<ScatterAttrs>(call.attrs);
+  const int axis = axis_of("scatter_add", a.axis, call.out[0]), indices_rank = int(call.in[1].rank());
+  ir::Cut updates = call.cuts[0];
+  if (updates.whole() && !call.cuts[1].whole())
+    updates = {call.cuts[1].axis < a.batch_axes ? call.cuts[1].axis : axis + call.cuts[1].axis - a.batch_axes, call.cuts[1].each};
+  if (updates.whole()) return {};
+  if (updates.axis >= axis && updates.axis < axis + indices_rank - a.batch_axes)  // rows are added up
+    return ir::RowsRule{
+        .in = {updates, {updates.axis - axis + a.batch_axes, updates.each}}, .out = {{}}, .leaves = ir::RowsRule::Leaves::added};
+  const ir::Cut out{updates.axis < axis ? updates.axis : updates.axis + 1 - indices_rank + a.batch_axes, updates.each};
+  return ir::RowsRule{.in = {updates, updates.axis < a.batch_axes ? updates : ir::Cut{}},
+                      .out = {out},
+                      .attrs = attrs_with_shape<ScatterAttrs>(call.attrs, out)};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::gather{
@@ -127,6 +160,7 @@ constinit const ir::OpDef def::gather{
     .infer = infer_gather,
     .vjp = vjp_gather,
     .batch = batch_gather,
+    .rows = rows_gather,
     .cpu = kernel_gather<On::cpu>,
     .cuda = kernel_gather<On::gpu>,
     .doc =
@@ -141,6 +175,7 @@ constinit const ir::OpDef def::scatter_add{
     .infer = infer_scatter_add,
     .vjp = vjp_scatter_add,
     .batch = batch_scatter_add,
+    .rows = rows_scatter_add,
     .cpu = kernel_scatter_add<On::cpu>,
     .cuda = kernel_scatter_add<On::gpu>,
     .doc = "Zeros of a shape with the updates added along an axis at integer indices, in their order.",

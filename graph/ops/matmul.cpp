@@ -5,6 +5,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 #include "graph/ops/section_step.h"
 
 namespace lamina {
@@ -121,6 +122,32 @@ bool step_matmul(const ir::KernelRequest& request, ir::SectionStep& out) {
   return true;
 }
 
+// Rows of a, columns of b, matrices of a stack; or rows that the product adds up.
+std::optional<ir::RowsRule> rows_matmul(const ir::RowsCall& call) {
+  const auto& flags = ir::attrs_of<MatmulAttrs>(call.attrs);
+  const int rank_a = int(call.in[0].rank()), rank_b = int(call.in[1].rank()), rank = int(call.out[0].rank());
+  const int inner_a = rank_a - (flags.transpose_a ? 2 : 1), inner_b = rank_b - (flags.transpose_b ? 1 : 2);
+  const ir::Cut a = call.cuts[0], b = call.cuts[1];
+  const auto in_stack = [&](ir::Cut cut, int r) { return !cut.whole() && cut.axis < r - 2; };
+  if (in_stack(a, rank_a) || in_stack(b, rank_b)) {
+    const bool stretched = in_stack(a, rank_a) ? call.in[0].shape[size_t(a.axis)] != call.out[0].shape[size_t(a.axis + rank - rank_a)]
+                                               : call.in[1].shape[size_t(b.axis)] != call.out[0].shape[size_t(b.axis + rank - rank_b)];
+    if (stretched) return {};  // a batch of one row, repeated
+    const ir::Cut out = in_stack(a, rank_a) ? ir::Cut{a.axis + rank - rank_a, a.each} : ir::Cut{b.axis + rank - rank_b, b.each};
+    const auto part = [&](const TensorType& t) {
+      const int axis = out.axis - rank + int(t.rank());
+      return axis >= 0 && t.shape[size_t(axis)] == call.out[0].shape[size_t(out.axis)] ? ir::Cut{axis, out.each} : ir::Cut{};
+    };
+    return ir::RowsRule{.in = {part(call.in[0]), part(call.in[1])}, .out = {out}};
+  }
+  const bool a_inner = a.axis == inner_a, b_inner = !b.whole() && b.axis == inner_b;
+  if (!a.whole() && !a_inner) return ir::RowsRule{.in = {a, {}}, .out = {{rank - 2, a.each}}};
+  if (!b.whole() && !b_inner) return ir::RowsRule{.in = {{}, b}, .out = {{rank - 1, b.each}}};
+  if (a.whole() && b.whole()) return {};
+  const int64_t each = a.whole() ? b.each : a.each;
+  return ir::RowsRule{.in = {{inner_a, each}, {inner_b, each}}, .out = {{}}, .leaves = ir::RowsRule::Leaves::added};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::matmul{
@@ -130,6 +157,7 @@ constinit const ir::OpDef def::matmul{
     .infer = infer_matmul,
     .vjp = vjp_matmul,
     .batch = batch_matmul,
+    .rows = rows_matmul,
     .cpu = kernel_matmul<On::cpu>,
     .cuda = kernel_matmul<On::gpu>,
     .section = step_matmul,

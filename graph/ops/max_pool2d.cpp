@@ -6,6 +6,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 #include "runtime/device/library_work.h"
 
 namespace lamina::ops {
@@ -180,6 +181,13 @@ Kernel kernel_values_grad(const ir::KernelRequest& request) {
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values_grad<T>, On::gpu>(sizes); });
 }
 
+std::optional<ir::RowsRule> rows_max_pool2d(const ir::RowsCall& call) { return rows_of_images(call); }
+std::optional<ir::RowsRule> rows_max_pool2d_grad(const ir::RowsCall& call) {
+  std::optional<ir::RowsRule> rule = rows_of_images(call);
+  if (rule) rule->attrs = attrs_with_shape<MaxPool2dAttrs>(call.attrs, rule->out[0]);
+  return rule;
+}
+
 }  // namespace
 
 std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& a) {
@@ -202,6 +210,7 @@ constinit const ir::OpDef def::max_pool2d{
     .infer = infer_max_pool2d,
     .vjp = vjp_max_pool2d,
     .batch = batch_max_pool2d,
+    .rows = rows_max_pool2d,
     .cpu = kernel_max_pool2d<On::cpu>,
     .cuda = kernel_max_pool2d<On::gpu>,
     .doc = "the largest element under a window that walks over images [n,h,w,c], and its place in the image; the first of equal ones",
@@ -214,6 +223,7 @@ constinit const ir::OpDef def::max_pool2d_grad{
     .infer = infer_max_pool2d_grad,
     .vjp = vjp_max_pool2d_grad,
     .batch = batch_grad,
+    .rows = rows_max_pool2d_grad,
     .cpu = kernel_max_pool2d_grad<On::cpu>,
     .cuda = kernel_max_pool2d_grad<On::gpu>,
     .doc = "max_pool2d's gradient by its images: the result's gradients, each at its place",

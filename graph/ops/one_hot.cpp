@@ -4,6 +4,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -42,6 +43,12 @@ Kernel kernel_one_hot(const ir::KernelRequest& request) {
   return for_numeric(dtype, []<class T>() { return bind<LAMINA_ON(on, one_hot<T>)>(); });
 }
 
+std::optional<ir::RowsRule> rows_one_hot(const ir::RowsCall& call) {
+  const ir::Cut cut = call.cuts[0].whole() ? call.wanted : call.cuts[0];
+  if (cut.whole() || cut.axis == int(call.in[0].rank())) return {};
+  return ir::RowsRule{.in = {cut}, .out = {cut}};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::one_hot{
@@ -51,6 +58,7 @@ constinit const ir::OpDef def::one_hot{
     .infer = infer_one_hot,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{Value{}}; },  // labels are integers: nothing flows there
     .batch = batch_one_hot,
+    .rows = rows_one_hot,
     .cpu = kernel_one_hot<On::cpu>,
     .cuda = kernel_one_hot<On::gpu>,
     .decompose = decompose_one_hot,

@@ -99,6 +99,7 @@ Value random_normal(Graph& g, Value state, const TensorType& type, double mean, 
 
 }  // namespace lamina::ops
 
+#include "graph/ops/collectives.h"
 #include "graph/ops/draws.h"
 #include "graph/ops/image.h"
 #include "graph/ops/indexing.h"

@@ -178,6 +178,35 @@ std::vector<ir::Batched> batch_reduce(const ir::BatchCall& call) {
   return {{call.graph.add(def, ir::make_attrs(std::move(attrs)), {call.inputs[0].value}), true}};
 }
 
+// Reduced rows give a leaf per shard: sums and means are added in the tree, others reduced again.
+template <Reduction op>
+std::optional<ir::RowsRule> rows_reduce(const ir::RowsCall& call) {
+  using Leaves = ir::RowsRule::Leaves;
+  const auto& attrs = ir::attrs_of<ReduceAttrs>(call.attrs);
+  const ir::Cut cut = call.cuts[0];
+  if (cut.whole()) return {};
+  const std::vector<bool> reduced = reduced_axes(name_of(op), attrs, call.in[0]);
+  if (!reduced[size_t(cut.axis)]) {
+    const int before = int(std::count(reduced.begin(), reduced.begin() + cut.axis, true));
+    // Sums of one column are added in another order than those of several, and a rank may have one row.
+    int64_t columns = cut.each;
+    for (size_t a = size_t(cut.axis) + 1; a < reduced.size(); ++a)
+      if (!reduced[a]) columns *= call.in[0].shape[a].number();
+    if (before > 0 && columns < 2) return {};
+    return ir::RowsRule{.in = {cut}, .out = {{cut.axis - (attrs.keepdims ? 0 : before), cut.each}}};
+  }
+  ir::RowsRule rule{.in = {cut}, .out = {{}}};
+  constexpr bool adds = op == Reduction::sum || op == Reduction::mean;
+  if (!adds && call.few) return {};
+  rule.leaves = adds ? Leaves::added : Leaves::reduced;
+  if (op == Reduction::mean) {
+    rule.op = &def::sum;
+    for (size_t a = 0; a < reduced.size(); ++a)
+      if (reduced[a]) rule.divisor *= double(call.in[0].shape[a].number());
+  }
+  return rule;
+}
+
 uint32_t mask(const std::vector<bool>& reduced) {
   uint32_t bits = 0;
   for (size_t a = 0; a < reduced.size(); ++a) bits |= uint32_t(reduced[a]) << a;
@@ -249,6 +278,7 @@ bool step_reduce(const ir::KernelRequest& request, ir::SectionStep& step) {
       .infer = infer_reduce<Reduction::op>,                                                                                          \
       .vjp = gradient,                                                                                                               \
       .batch = batch_reduce<def::op>,                                                                                                \
+      .rows = rows_reduce<Reduction::op>,                                                                                            \
       .cpu = kernel_reduce<On::cpu, Reduction::op>,                                                                                  \
       .cuda = kernel_reduce<On::gpu, Reduction::op>,                                                                                 \
       .section = step_reduce<Reduction::op>,                                                                                         \
@@ -259,7 +289,7 @@ bool step_reduce(const ir::KernelRequest& request, ir::SectionStep& step) {
 LAMINA_REDUCTION(sum, vjp_reduce<Reduction::sum>, "The sum",
                  "bool sums to int64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
 LAMINA_REDUCTION(mean, (vjp_in_f32<vjp_reduce<Reduction::mean>, def::mean>), "The mean",
-                 "floating point only; f16 and bf16 are added in f32. Of nothing: NaN")
+                 "of integers and bools in f32; f16 and bf16 are added in f32. Of nothing: NaN")
 LAMINA_REDUCTION(max, (vjp_in_f32<vjp_reduce<Reduction::max>, def::max>), "The largest element",
                  "NaN if one is. Elements that tie share the gradient evenly")
 LAMINA_REDUCTION(min, (vjp_in_f32<vjp_reduce<Reduction::min>, def::min>), "The smallest element",

@@ -5,6 +5,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -13,11 +14,16 @@ std::vector<TensorType> infer_reshape(const ir::InferCall& call) {
   const Shape& shape = ir::attrs_of<ShapeAttrs>(call.attrs).shape;
   const TensorType& in = call.in[0];
   Dim have = size_of(in.shape), want = size_of(shape);
-  if (have != want)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", in, " does not fit the shape [", text(shape), "]"),
-                                              .where = "argument 'shape'",
-                                              .why = cat("the input has ", have, " elements, the shape ", want),
-                                              .fix = "pass a shape with as many elements, or -1 for one dimension"});
+  if (have != want && (have.known() || want.known())) {  // two open sizes are compared when their lengths are known
+    size_t differing = 0;
+    for (size_t i = 0; i < shape.size() && in.rank() == shape.size(); ++i) differing += in.shape[i] != shape[i];
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("reshape: ", in, " does not fit the shape [", text(shape), "]"),
+                 .where = "argument 'shape'",
+                 .why = cat("the input has ", have, " elements, the shape ", want,
+                            differing == 1 ? "; arguments whose open lengths meet in an op are equally long" : ""),
+                 .fix = "pass a shape with as many elements, or -1 for one dimension"});
+  }
   require_rank("reshape", shape);
   return {{in.dtype, shape}};
 }
@@ -45,6 +51,31 @@ void copy_rows(Stream& stream, const View& x, const View& y) {
   copy<on>(stream, x, as_x);
 }
 
+// The axis of `to` that has the rows of `from`: as many elements in front of it, and a multiple of the rows along it.
+ir::Cut through_reshape(const Shape& from, ir::Cut cut, const Shape& to, int64_t rows) {
+  if (cut.whole()) return {};
+  int64_t before = 1, entries = 1, passed = 1;
+  for (int a = 0; a < cut.axis; ++a) before *= from[size_t(a)].number();
+  for (size_t a = size_t(cut.axis); a < from.size(); ++a) entries *= from[a].number();
+  for (size_t a = 0; a < to.size(); passed *= to[a++].number()) {
+    if (passed != before || to[a].number() == 0 || to[a].number() % rows != 0) continue;
+    const int64_t each = to[a].number() / rows;
+    int64_t after = 1;
+    for (size_t b = a + 1; b < to.size(); ++b) after *= to[b].number();
+    if (each * after * rows == entries) return {int(a), each};
+  }
+  return {};
+}
+std::optional<ir::RowsRule> rows_reshape(const ir::RowsCall& call) {
+  ir::Cut in = call.cuts[0], out = call.wanted;
+  if (in.whole())
+    in = through_reshape(call.out[0].shape, out, call.in[0].shape, call.rows);
+  else
+    out = through_reshape(call.in[0].shape, in, call.out[0].shape, call.rows);
+  if (in.whole() || out.whole()) return {};
+  return ir::RowsRule{.in = {in}, .out = {out}, .attrs = attrs_with_shape<ShapeAttrs>(call.attrs, out)};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::reshape{
@@ -54,6 +85,7 @@ constinit const ir::OpDef def::reshape{
     .infer = infer_reshape,
     .vjp = vjp_reshape,
     .batch = batch_reshape,
+    .rows = rows_reshape,
     .cpu = [](const ir::KernelRequest&) { return bind<copy_rows<On::cpu>>(); },
     .cuda = [](const ir::KernelRequest&) { return bind<copy_rows<On::gpu>>(); },
     .alias = alias_reshape,

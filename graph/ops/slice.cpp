@@ -11,6 +11,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -180,6 +181,35 @@ Kernel kernel_pad(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, pad_slice)>(place, offset);
 }
 
+// Whole along the axis of the rows.
+std::optional<ir::RowsRule> rows_slice(const ir::RowsCall& call) {
+  const auto& a = ir::attrs_of<SliceAttrs>(call.attrs);
+  const ir::Cut cut = call.cuts[0].whole() ? call.wanted : call.cuts[0];
+  if (cut.whole()) return {};
+  const size_t axis = size_t(cut.axis);
+  if (a.step[axis] != 1 || call.in[0].shape[axis] != call.out[0].shape[axis]) return {};
+  return ir::RowsRule{.in = {cut}, .out = {cut}, .attrs = [a, cut, axis](int64_t first, int64_t end) {
+                        SliceAttrs rows = a;
+                        rows.begin[axis] = 0;
+                        if (!rows.end.empty()) rows.end[axis] = kEnd;
+                        if (!rows.size.empty()) rows.size = shape_of_rows(rows.size, cut, first, end);
+                        return ir::make_attrs(std::move(rows));
+                      }};
+}
+std::optional<ir::RowsRule> rows_pad(const ir::RowsCall& call) {
+  const auto& a = ir::attrs_of<PadSliceAttrs>(call.attrs);
+  const ir::Cut cut = call.cuts[0].whole() ? call.wanted : call.cuts[0];
+  if (cut.whole()) return {};
+  const size_t axis = size_t(cut.axis);
+  if (a.step[axis] != 1 || call.in[0].shape[axis] != call.out[0].shape[axis]) return {};
+  return ir::RowsRule{.in = {cut}, .out = {cut}, .attrs = [a, cut, axis](int64_t first, int64_t end) {
+                        PadSliceAttrs rows = a;
+                        rows.begin[axis] = 0;
+                        rows.shape = shape_of_rows(rows.shape, cut, first, end);
+                        return ir::make_attrs(std::move(rows));
+                      }};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::slice{
@@ -189,6 +219,7 @@ constinit const ir::OpDef def::slice{
     .infer = infer_slice,
     .vjp = vjp_slice,
     .batch = batch_slice,
+    .rows = rows_slice,
     .alias = alias_slice,
     .no_cpu = "its result is its input seen differently",
     .no_cuda = "its result is its input seen differently",
@@ -202,6 +233,7 @@ constinit const ir::OpDef def::pad_slice{
     .infer = infer_pad,
     .vjp = vjp_pad,
     .batch = batch_pad,
+    .rows = rows_pad,
     .cpu = kernel_pad<On::cpu>,
     .cuda = kernel_pad<On::gpu>,
     .strided = true,

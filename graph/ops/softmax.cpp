@@ -6,6 +6,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 #include "graph/ops/section_step.h"
 #include "graph/ops/vjp_in_f32.h"
 
@@ -74,6 +75,8 @@ std::vector<Value> log_decompose(Graph& g, const ir::AttrsBase& attrs, std::span
   return {sub(g, shifted, log(g, sum(g, exp(g, shifted), {axis}, true)))};
 }
 
+std::optional<ir::RowsRule> rows_softmax(const ir::RowsCall& call) { return rows_beside(call, ir::attrs_of<AxisAttrs>(call.attrs).axis); }
+
 }  // namespace
 
 #define LAMINA_SOFTMAX(op, gradient, parts, text)              \
@@ -84,6 +87,7 @@ std::vector<Value> log_decompose(Graph& g, const ir::AttrsBase& attrs, std::span
       .infer = infer_softmax<def::op>,                         \
       .vjp = vjp_in_f32<gradient, def::op>,                    \
       .batch = batch_softmax<def::op>,                         \
+      .rows = rows_softmax,                                    \
       .cpu = kernel_softmax<On::cpu, def::op>,                 \
       .cuda = kernel_softmax<On::gpu, def::op>,                \
       .section = step_softmax<section::StepKind::op, def::op>, \

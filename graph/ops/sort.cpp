@@ -5,6 +5,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -86,6 +87,9 @@ Kernel kernel_top_k(const ir::KernelRequest& request) {
   return for_sortable(request.in[0].dtype, []<class T>() { return bind<LAMINA_ON(on, top_k<T>)>(); });
 }
 
+std::optional<ir::RowsRule> rows_sort(const ir::RowsCall& call) { return rows_beside(call, sort_attrs(call.attrs).axis); }
+std::optional<ir::RowsRule> rows_top_k(const ir::RowsCall& call) { return rows_beside(call, -1); }
+
 }  // namespace
 
 constinit const ir::OpDef def::sort{
@@ -95,6 +99,7 @@ constinit const ir::OpDef def::sort{
     .infer = infer_sort<def::sort>,
     .vjp = vjp_sort,
     .batch = batch_sort<def::sort>,
+    .rows = rows_sort,
     .cpu = kernel_sort<On::cpu>,
     .cuda = kernel_sort<On::gpu>,
     .strided = true,
@@ -107,6 +112,7 @@ constinit const ir::OpDef def::argsort{
     .parse_attrs = ir::Attrs<SortAttrs>::parse,
     .infer = infer_sort<def::argsort>,
     .batch = batch_sort<def::argsort>,
+    .rows = rows_sort,
     .cpu = kernel_argsort<On::cpu>,
     .cuda = kernel_argsort<On::gpu>,
     .strided = true,
@@ -121,6 +127,7 @@ constinit const ir::OpDef def::top_k{
     .infer = infer_top_k,
     .vjp = vjp_top_k,
     .batch = batch_top_k,
+    .rows = rows_top_k,
     .cpu = kernel_top_k<On::cpu>,
     .cuda = kernel_top_k<On::gpu>,
     .strided = true,

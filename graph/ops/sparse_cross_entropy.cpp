@@ -5,6 +5,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 #include "graph/ops/section_step.h"
 
 namespace lamina::ops {
@@ -80,6 +81,12 @@ bool step_sparse_cross_entropy(const ir::KernelRequest& request, ir::SectionStep
   return true;
 }
 
+std::optional<ir::RowsRule> rows_sparse_cross_entropy(const ir::RowsCall& call) {
+  const ir::Cut cut = call.cuts[0].whole() ? call.cuts[1] : call.cuts[0];
+  if (cut.whole() || cut.axis == int(call.in[0].rank()) - 1) return {};
+  return ir::RowsRule{.in = {cut, cut}, .out = {cut, cut}};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::sparse_cross_entropy{
@@ -88,6 +95,7 @@ constinit const ir::OpDef def::sparse_cross_entropy{
     .infer = infer_sparse_cross_entropy,
     .vjp = vjp_sparse_cross_entropy,
     .batch = batch_sparse_cross_entropy,
+    .rows = rows_sparse_cross_entropy,
     .cpu = kernel_sparse_cross_entropy<On::cpu>,
     .cuda = kernel_sparse_cross_entropy<On::gpu>,
     .section = step_sparse_cross_entropy,

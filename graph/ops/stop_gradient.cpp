@@ -3,6 +3,7 @@
 
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -29,6 +30,7 @@ constinit const ir::OpDef def::stop_gradient{
     .infer = infer_stop_gradient,
     .vjp = vjp_stop_gradient,
     .batch = batch_stop_gradient,
+    .rows = rows_elementwise,
     .cpu = [](const ir::KernelRequest&) { return bind<copy<On::cpu>>(); },
     .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); },
     .alias = alias_stop_gradient,

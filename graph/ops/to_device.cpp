@@ -5,6 +5,7 @@
 
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -38,6 +39,7 @@ constinit const ir::OpDef def::to_device{
     .infer = infer_to_device,
     .vjp = vjp_to_device,
     .batch = batch_to_device,
+    .rows = rows_elementwise,
     .cpu = [](const ir::KernelRequest&) { return bind<copy<On::cpu>>(); },
     .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); },
     .alias = alias_to_device,

@@ -2,6 +2,7 @@
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -49,6 +50,18 @@ bool alias_transpose(const ir::AttrsBase& attrs, const View& in, const TensorTyp
   return true;
 }
 
+std::optional<ir::RowsRule> rows_transpose(const ir::RowsCall& call) {
+  const std::vector<int64_t>& axes = ir::attrs_of<TransposeAttrs>(call.attrs).axes;
+  ir::Cut in = call.cuts[0], out = call.wanted;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int from = int(axes[i] < 0 ? axes[i] + int64_t(axes.size()) : axes[i]);
+    if (in.whole() && out.axis == int(i)) in = {from, out.each};
+    if (from == in.axis) out = {int(i), in.each};
+  }
+  if (in.whole()) return {};
+  return ir::RowsRule{.in = {in}, .out = {out}};
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::transpose{
@@ -58,6 +71,7 @@ constinit const ir::OpDef def::transpose{
     .infer = infer_transpose,
     .vjp = vjp_transpose,
     .batch = batch_transpose,
+    .rows = rows_transpose,
     .alias = alias_transpose,
     .no_cpu = "its result is its input seen differently",
     .no_cuda = "its result is its input seen differently",

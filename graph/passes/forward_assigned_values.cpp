@@ -36,7 +36,7 @@ Graph forward_assigned_values(const Graph& g) {
       now = {value, i};
     } else {
       // It may print, stop the program, or use Variables in its regions, so all earlier assignments must have happened.
-      const bool only_host = node.op->effect == ir::Effect::host;
+      const bool only_host = node.op->effect == ir::Effect::host || node.op->effect == ir::Effect::ranks;
       for (Known& now : known) now = {only_host ? now.value : Value{}, -1};
     }
   }

@@ -68,7 +68,7 @@ std::vector<std::vector<int>> effect_order(const Graph& g) {
   std::vector<std::vector<int>> before(size_t(g.size()));
   std::vector<int> last_write(g.resources.size(), -1);
   std::vector<std::vector<int>> reads_since(g.resources.size());
-  int last_host = -1, last_fence = -1;
+  int last_host = -1, last_collective = -1, last_fence = -1;
   std::vector<int> since_fence, writes_since_host;
   for (int i = 0; i < g.size(); ++i) {
     const Node& node = g[i];
@@ -77,6 +77,12 @@ std::vector<std::vector<int>> effect_order(const Graph& g) {
     std::vector<int>& mine = before[size_t(i)];
     if (last_fence >= 0) mine.push_back(last_fence);
     const int resource = ir::resource_of(node);
+    if (node.op->effect == ir::Effect::ranks) {
+      if (last_collective >= 0) mine.push_back(last_collective);
+      last_collective = i;
+      since_fence.push_back(i);
+      continue;
+    }
     if (node.op->effect == ir::Effect::none || (node.op->effect != ir::Effect::host && resource < 0)) {
       mine.insert(mine.end(), since_fence.begin(), since_fence.end());
       since_fence.clear();

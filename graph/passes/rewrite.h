@@ -40,8 +40,8 @@ std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& no
 bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape);
 
 // For each node, the nodes that must run before it besides its inputs. Effects keep program order per resource; host effects keep order
-// among themselves and with all assignments (a check may stop the program); nodes with effects in regions keep order with all nodes that
-// have effects.
+// among themselves and with all assignments (a check may stop the program); collectives keep order among themselves; nodes with effects in
+// regions keep order with all nodes that have effects.
 std::vector<std::vector<int>> effect_order(const Graph& g);
 // Orders units of nodes (unit_of[node], any numbers; -1: left out) so that each runs as a whole, close to program order. Internal error
 // when two units need each other.

@@ -15,6 +15,7 @@
 #include "graph/frontend/device.h"
 #include "graph/program/module.h"
 #include "graph/program/tensor_file.h"
+#include "runtime/io/checksum.h"
 
 namespace lamina {
 namespace {
@@ -31,6 +32,16 @@ uint32_t checksum(const std::string& text) { return io::crc32(std::as_bytes(std:
 std::string graph_file(size_t number) { return cat("graph_", number, ".txt"); }
 
 // --- writing ---
+
+// What a program does with ranks depends on the job that traced it, and loading a file must not join one.
+void require_no_collective(const ir::Graph& g, const std::string& name, ErrorKind kind) {
+  for (const ir::Node& node : g.nodes())
+    if (ir::has_collective(node))
+      throw Error(kind, {.what = cat(name, ": its graph has collectives between the ranks of a job"),
+                         .where = text(node.line),
+                         .why = "a saved program runs in one process, and its graph would be for one number of ranks",
+                         .fix = "save the model, or a function without collectives"});
+}
 
 class Writer {
  public:
@@ -71,6 +82,7 @@ class Writer {
  private:
   Json written(const std::string& name, const Module::Graph& graph) {
     const ConcreteFunction& f = *graph.function;
+    require_no_collective(f.graph(), name, ErrorKind::state);
     const std::string file = graph_file(graphs_++);
     add(file, ir::print(f.graph(), true));
     Json variables = Json::array(), captures = Json::array(), lengths = Json::array();
@@ -238,6 +250,7 @@ class Reader {
     auto trace = std::make_shared<Trace>(name, default_device());
     try {
       trace->graph = ir::parse(text);
+      require_no_collective(trace->graph, "load", ErrorKind::file);
       ir::verify(trace->graph);
     } catch (const Error& error) {
       if (error.kind == ErrorKind::out_of_memory) throw;

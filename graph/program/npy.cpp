@@ -147,8 +147,9 @@ void save_npy(const std::string& path, const Tensor& value) {
   const size_t bytes = size_t(byte_size(value.type()));
   io::Replacement made(path, false);
   io::OutputFile& file = made.file();
-  file.write(lamina::cat(std::string(kMagic, 6), '\1', '\0', char(header.size() & 255), char(header.size() >> 8), header));
-  file.write(std::span(static_cast<const std::byte*>(bytes ? on_host.data() : nullptr), bytes));
+  const std::string all = lamina::cat(std::string(kMagic, 6), '\1', '\0', char(header.size() & 255), char(header.size() >> 8), header);
+  file.write(all);
+  file.write(all.size(), std::span(static_cast<const std::byte*>(bytes ? on_host.data() : nullptr), bytes));
   made.commit();
 }
 

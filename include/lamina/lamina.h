@@ -1,6 +1,7 @@
 // Lamina: the one header that programs include. Everything is in namespace lamina, or lm for short.
 #pragma once
 #include "graph/frontend/concrete_function.h"
+#include "graph/frontend/data_parallel.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/explicit_graph.h"
@@ -13,6 +14,7 @@
 #include "graph/frontend/typed_function.h"
 #include "graph/frontend/variable.h"
 #include "graph/frontend/vmap.h"
+#include "graph/functions/collectives.h"
 #include "graph/functions/control_flow.h"
 #include "graph/functions/einsum.h"
 #include "graph/functions/image.h"
@@ -23,6 +25,7 @@
 #include "graph/functions/reporting.h"
 #include "graph/functions/shape_functions.h"
 #include "graph/functions/sorting.h"
+#include "graph/nn/attention.h"
 #include "graph/nn/conv.h"
 #include "graph/nn/dataset.h"
 #include "graph/nn/dense.h"
@@ -31,6 +34,7 @@
 #include "graph/nn/metric.h"
 #include "graph/nn/normalization.h"
 #include "graph/nn/optimizer.h"
+#include "graph/nn/recurrent.h"
 #include "graph/nn/sequential.h"
 #include "graph/nn/shape_layers.h"
 #include "graph/program/module.h"
@@ -39,6 +43,7 @@
 #include "runtime/core/limits.h"
 #include "runtime/data/idx.h"
 #include "runtime/device/recording.h"
+#include "runtime/dist/collectives.h"
 #include "runtime/dist/world.h"
 
 namespace lm = lamina;

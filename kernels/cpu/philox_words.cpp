@@ -101,8 +101,8 @@ __attribute__((target("avx2"))) void dropout_avx2(const float* x, const int64_t*
     for (int j = 0; j < 4; ++j) {
       // word >= limit, unsigned: the larger of the two is the word itself
       __m256i keep = _mm256_cmpeq_epi32(_mm256_max_epu32(words[j], limit), words[j]);
-      __m256 kept = _mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), factor);
-      _mm256_storeu_ps(y + i + 8 * j, _mm256_and_ps(kept, _mm256_castsi256_ps(keep)));
+      __m256 kept = _mm256_mul_ps(_mm256_loadu_ps(x + (i - first) + 8 * j), factor);
+      _mm256_storeu_ps(y + (i - first) + 8 * j, _mm256_and_ps(kept, _mm256_castsi256_ps(keep)));
     }
   }
 }

@@ -164,7 +164,8 @@ class Section {
         break;
       }
       case StepKind::dropout:
-        dropout_run(in<const float>(s, 0), in<const int64_t>(s, 1), s.scalar, out<float>(s, 0), rows.begin * s.n, rows.size() * s.n);
+        dropout_run(in<const float>(s, 0) + rows.begin * s.n, in<const int64_t>(s, 1), s.scalar, out<float>(s, 0) + rows.begin * s.n,
+                    s.k + rows.begin * s.n, rows.size() * s.n);
         break;
       case StepKind::copy: run_copy(s, thread, threads); break;
       case StepKind::loop:

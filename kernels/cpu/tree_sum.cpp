@@ -1,42 +1,17 @@
 #include "kernels/tree_sum.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <vector>
 
-#include "runtime/core/error.h"
-
-namespace lamina::cpu {
+namespace lamina {
+namespace cpu {
 namespace {
 
 constexpr int64_t kBlock = 1024;  // elements added at a time: the stack stays in the first level of the cache
 
-// The type in which elements of T are added: integers wrap, so without signs.
-template <class T>
-struct Sum {
-  using type = T;
-};
-template <class T>
-  requires std::is_integral_v<T>
-struct Sum<T> {
-  using type = std::make_unsigned_t<T>;
-};
-template <class T>
-  requires std::is_same_v<T, f16> || std::is_same_v<T, bf16>
-struct Sum<T> {
-  using type = float;
-};
-
-template <class From, class To>
+template <class From, class To, class S>
 void add_all(const TreeSum& sum, std::span<const void* const> arrays, void* result) {
-  using S = std::conditional_t<std::is_same_v<From, To>, typename Sum<From>::type, float>;
-  size_t depth = 0, most = 0;
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    most = std::max(most, ++depth);
-    if (sum.joins[i] >= depth) internal_error("tree_sum: a join without two entries");
-    depth -= sum.joins[i];
-  }
-  if (depth != 1) internal_error("tree_sum: the arrays are no whole tree");
+  const size_t most = size_t(stack_depth(sum, arrays.size()));
   std::vector<S> stack(most * kBlock);
   for (int64_t at = 0; at < sum.count; at += kBlock) {
     const int64_t n = std::min(kBlock, sum.count - at);
@@ -65,18 +40,20 @@ void add_all(const TreeSum& sum, std::span<const void* const> arrays, void* resu
 }  // namespace
 
 void tree_sum(const TreeSum& sum, std::span<const void* const> arrays, void* result) {
-  if (sum.from == sum.to)
-    return with_dtype(sum.from, [&]<class T>() {
-      if constexpr (std::is_same_v<T, bool>)
-        internal_error("tree_sum of bool");
-      else
-        add_all<T, T>(sum, arrays, result);
-    });
-  if (sum.from == DType::f16 && sum.to == DType::f32) return add_all<f16, float>(sum, arrays, result);
-  if (sum.from == DType::bf16 && sum.to == DType::f32) return add_all<bf16, float>(sum, arrays, result);
-  if (sum.from == DType::f32 && sum.to == DType::f16) return add_all<float, f16>(sum, arrays, result);
-  if (sum.from == DType::f32 && sum.to == DType::bf16) return add_all<float, bf16>(sum, arrays, result);
-  internal_error(cat("tree_sum from ", sum.from, " to ", sum.to));
+  with_types_of(sum, [&]<class From, class To, class S>() { add_all<From, To, S>(sum, arrays, result); });
 }
 
-}  // namespace lamina::cpu
+}  // namespace cpu
+
+int stack_depth(const TreeSum& sum, size_t arrays) {
+  int depth = 0, most = 0;
+  for (size_t i = 0; i < arrays; ++i) {
+    most = std::max(most, ++depth);
+    if (sum.joins[i] >= depth) internal_error("tree_sum: a join without two entries");
+    depth -= sum.joins[i];
+  }
+  if (depth != 1) internal_error("tree_sum: the arrays are no whole tree");
+  return most;
+}
+
+}  // namespace lamina

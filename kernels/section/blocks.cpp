@@ -10,7 +10,6 @@
 #include "kernels/section/chains.h"
 #include "kernels/section/flatten.h"
 #include "runtime/core/error.h"
-#include "runtime/device/backend.h"
 
 namespace lamina::section {
 namespace {

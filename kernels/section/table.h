@@ -69,14 +69,14 @@ struct Step {
   Reduction reduction = Reduction::sum;
   Broadcast reduced = Broadcast::full;  // a reduction's result: row [n], column [r,1], scalar
   Partition partition = Partition::one;
-  bool barrier_before = false;  // wait until all threads have finished the steps before
-  uint8_t has_bias = 0;         // dense: whether there is a b; dense_update: whether db is needed
-  uint8_t has_mask = 0;         // dense_grad_input: whether there is a y
-  int32_t rows = 0, k = 0, n = 0;
-  int32_t code = -1, code2 = -1;  // into Table::codes
-  int32_t extras = 0;             // dense_update: how many inputs after x and dz belong to code
-  float scalar = 0;               // dropout: the rate; an activation's alpha
-  int32_t first_in = 0, ins = 0;  // into Table::operands
+  bool barrier_before = false;     // wait until all threads have finished the steps before
+  uint8_t has_bias = 0;            // dense: whether there is a b; dense_update: whether db is needed
+  uint8_t has_mask = 0;            // dense_grad_input: whether there is a y
+  int32_t rows = 0, k = 0, n = 0;  // dropout: k is the number of its first element among those of the draw
+  int32_t code = -1, code2 = -1;   // into Table::codes
+  int32_t extras = 0;              // dense_update: how many inputs after x and dz belong to code
+  float scalar = 0;                // dropout: the rate; an activation's alpha
+  int32_t first_in = 0, ins = 0;   // into Table::operands
   int32_t first_out = 0, outs = 0;
   int32_t owner = 0;     // Partition::one: the thread that runs it, modulo their number
   int32_t replicas = 1;  // models of an ensemble; the sizes above are per model

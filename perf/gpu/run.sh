@@ -69,7 +69,7 @@ doctor() {
 # All that was found so far in one file, for a machine that may go: after each stage, and when one fails.
 archive() {
   local name there=()
-  for name in built done logs results latencies.json epochs.json; do
+  for name in built done logs results latencies.json epochs.json parts.json; do
     [[ ! -e $build/$name ]] || there+=("$name")
   done
   ((!dry && ${#there[@]})) || return 0
@@ -113,6 +113,9 @@ check_stage() {
   once training 120 "$python" "$root/perf/gpu/check.py" --device gpu:0
   once epochs 120 env LAMINA_CUDA_INFEED=on "$python" "$root/perf/gpu/epochs.py" --device gpu:0 --json "$build/epochs.json"
   ((dry)) || [[ ! -s $build/epochs.json ]] || cp "$build/epochs.json" "$results/epochs-$(card_file).json"
+  once parts 120 "$python" "$root/perf/gpu/parts.py" --json "$build/parts.json"
+  ((dry)) || [[ ! -s $build/parts.json ]] || cp "$build/parts.json" "$results/parts-$(card_file).json"
+  once nccl 120 "$build/lamina_tests" --gtest_brief=0 '--gtest_filter=NcclOnACard.*'
   once products 120 "$python" "$root/perf/gpu/products.py"
   once graphs 600 "$python" "$root/perf/gpu/graphs.py" "$build/lamina_tests" "$build/done/seeds" --limit "$(($(left) - 10))"
 }

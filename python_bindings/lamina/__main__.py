@@ -1,12 +1,16 @@
-"""``python -m lamina doctor``: which optional software this machine has, and how to install the rest. ``info``: what a saved program has. ``convert``:
-a saved program of an ONNX or .keras file, or an ONNX file of a saved program. ``launch``: starts a program as several ranks."""
+"""``python -m lamina``: ``doctor``, which optional software this machine has, and how to install the rest; ``info``, what a saved program has; ``explain``, ``profile`` and
+``bench`` (_commands.py); ``convert``, a saved program of an ONNX or .keras file, or an ONNX file of a saved program; ``launch``, a program as several ranks;
+``plan``, a model of its training step on several GPUs."""
 
 import argparse
 import difflib
+import json
 import os
 import platform
 import re
 import sys
+
+from lamina import _commands
 
 
 # What runs if an optional library is missing.
@@ -14,8 +18,28 @@ INSTEAD = {"cuBLASLt": "Lamina's own kernels make large matrix products",
            "cuDNN": "Lamina's own kernels make large convolutions, pooling and batch normalisation"}
 
 
-def doctor(needs=(), out=sys.stdout):
-    """Prints what was found, what is needed and where, and the command that installs what is missing.
+def facts(lm):
+    """What doctor() prints, as data."""
+    available = lm.cuda.is_available()
+    settings = {setting["name"] for setting in lm.config.settings()}
+    return {"lamina": lm.__version__, "python": platform.python_version(), "machine": platform.machine(),
+            "cpu": {"isa": lm.config.cpu_isa(), "features": lm.config.cpu_features(), "threads": lm.config.threads(), "devices": lm.config.list_devices("cpu")},
+            "gpu": {"devices": lm.config.list_devices("gpu") if available else [], "why_none": "" if available else lm.cuda.why_unavailable()},
+            "profiler": lm.profiler.status(), "attached_by": lm.profiler.attached_by(), "mpi": lm._core.distributed.mpi_report(), "launch": launch_of(lm)[0],
+            "settings": {name: value for name, value in sorted(os.environ.items()) if name in settings},
+            "unknown_settings": [name for name in sorted(os.environ) if name.startswith("LAMINA_") and name not in settings], "libraries": lm.cuda.libraries()}
+
+
+def launch_of(lm):
+    """(what the launchers' variables say, "") or (None, what is wrong with them)."""
+    try:
+        return lm._core.distributed.launch_report(), ""
+    except lm.errors.Error as error:
+        return None, str(error)
+
+
+def doctor(needs=(), out=sys.stdout, as_json=False):
+    """Prints what was found, what is needed and where, and the command that installs what is missing; or the same as JSON.
 
     Returns 0 if everything that a GPU needs is there or there is no GPU, and 1 if there is a GPU and something that it needs is missing, or
     if one of `needs` is: "gpu", or libraries by name.
@@ -23,7 +47,8 @@ def doctor(needs=(), out=sys.stdout):
     import lamina as lm
 
     def say(text=""):
-        print(text, file=out)
+        if not as_json:
+            print(text, file=out)
 
     say(f"Lamina {lm.__version__}, Python {platform.python_version()}, {platform.machine()}")
     say(f"CPU: {lm.config.cpu_isa()}, {lm.config.threads()} threads; devices: {', '.join(lm.config.list_devices('cpu'))}")
@@ -54,15 +79,16 @@ def doctor(needs=(), out=sys.stdout):
     absent = [name for name in needs if name not in there]
     if absent:
         say(f"missing, and needed: {', '.join(absent)}")
+    if as_json:
+        print(json.dumps({**facts(lm), "missing": absent}, indent=1), file=out)
     return 1 if absent or available and any(library["required"] and not library["found"] for library in libraries) else 0
 
 
 def _say_launch(lm, say):
     """What the launchers' variables say, or what is wrong with them."""
-    try:
-        launch = lm._core.distributed.launch_report()
-    except lm.errors.Error as error:
-        say("Launch variables: " + str(error).replace("\n", "\n  "))
+    launch, wrong = launch_of(lm)
+    if launch is None:
+        say("Launch variables: " + wrong.replace("\n", "\n  "))
         return
     said = f"rank {launch['rank']} of {launch['size']}, by {launch['launcher']}" if launch["mpi"] else "none: one rank"
     say(f"Launch variables: {said}" + (f" ({', '.join(launch['variables'])})" if launch["variables"] else ""))
@@ -76,21 +102,30 @@ def _failed(error):
     return 1
 
 
-def info(path, out=sys.stdout):
-    """Prints the signatures, functions and Variables of a saved program, and how large its files are. Returns 0, or 1 when it cannot be loaded."""
+def info(path, out=sys.stdout, as_json=False):
+    """Prints the signatures, functions and Variables of a saved program, and how large its files are; or the same as JSON. Returns 0, or 1 when it cannot be loaded."""
     import lamina as lm
 
     try:
         module = lm._core._Module.load(path)
     except lm.errors.Error as error:
         return _failed(error)
+    sizes = {name: os.path.getsize(os.path.join(path, name)) for name in sorted(os.listdir(path))}
+    if as_json:
+        def specs(names, of):
+            return [{"name": name, "shape": [n if isinstance(n, int) else None for n in one.shape], "dtype": str(one.dtype)} for name, one in zip(names, of)]
+
+        functions = {name: [{"inputs": specs(arguments, graph.inputs), "outputs": specs(outputs, graph.outputs)} for graph, arguments, outputs in graphs] for name, graphs in module.functions.items()}
+        variables = {name: {"shape": list(v.shape), "dtype": str(v.dtype)} for name, v in module.variables.items()}
+        print(json.dumps({"signatures": dict(module.signatures), "functions": functions, "variables": variables, "files": sizes}, indent=1), file=out)
+        return 0
     print(str(module), end="", file=out)
-    for name in sorted(os.listdir(path)):
-        print(f"file {name}: {os.path.getsize(os.path.join(path, name))} bytes", file=out)
+    for name, size in sizes.items():
+        print(f"file {name}: {size} bytes", file=out)
     return 0
 
 
-def convert(source, target, signature=None):
+def convert(source, target, signature=None, out=sys.stdout, as_json=False):
     """Writes what the file or folder `source` holds to `target`; the endings of the names say what they are. Returns 0, or 1 when that cannot be done."""
     import lamina as lm
 
@@ -111,7 +146,13 @@ def convert(source, target, signature=None):
             lm.save(what, target)
     except lm.errors.Error as error:
         return _failed(error)
+    if as_json:
+        print(json.dumps({"source": source, "target": target, "bytes": _size(target)}), file=out)
     return 0
+
+
+def _size(path):
+    return os.path.getsize(path) if os.path.isfile(path) else sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path))
 
 
 def _to_onnx(lm, what, source, target, signature):
@@ -125,38 +166,70 @@ def _to_onnx(lm, what, source, target, signature):
     lm.onnx.save(function if hasattr(function, "graph_for") else graphs_of(function)[0][0], target)
 
 
+_CODES = "exit status: 0 done, 1 failed (the error is on stderr), 2 wrong arguments"
+
+
 def main(arguments):
-    parser = argparse.ArgumentParser("python -m lamina", description="What a machine has of what Lamina can use, what a saved program has, and other files of it.")
+    parser = argparse.ArgumentParser("python -m lamina", description="What a machine has of what Lamina can use; saved programs: their functions, plans, times and other files; timelines of programs.",
+                                     epilog="python -m lamina COMMAND --help shows a command's options and an example. " + _CODES)
     commands = parser.add_subparsers(dest="command", required=True)
-    add = commands.add_parser("doctor", help="says what this machine has of what Lamina can use")
-    add.add_argument("--needs", nargs="+", default=[], metavar="NAME", help="what must be there: gpu, cuBLASLt, cuDNN or other libraries by name")
-    add = commands.add_parser("info", help="says what a saved program has")
-    add.add_argument("folder", metavar="FOLDER")
-    add = commands.add_parser("convert", help="makes a saved program of an ONNX or .keras file, or an ONNX file of a saved program or .keras file",
-                              description="Converts by the endings of the names: .onnx and .keras are files, all else is the folder of a saved program.")
-    add.add_argument("source", metavar="SOURCE", help="policy.onnx, policy.keras, or the folder of a saved program")
-    add.add_argument("target", metavar="TARGET", help="policy.onnx, or the folder of a saved program; takes the place of the one before")
-    add.add_argument("--signature", metavar="NAME", help="which function, of a saved program that has several")
-    add = commands.add_parser("launch", help="starts a program as several ranks, by mpirun or srun",
-                              description="Prints the mpirun or srun command that it runs. The exit status is the job's.")
-    add.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of processes")
-    add.add_argument("--restarts", type=int, default=0, metavar="N", help="how often a failed job is started again; it goes on from its last checkpoint")
-    add.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="train.py, or any program, and its arguments")
+
+    def add(name, run, help, example, more=""):
+        one = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}. {more}".strip(), epilog=f"example: {example}\n{_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter)
+        one.set_defaults(run=run)
+        return one
+
+    one = add("doctor", lambda lm, given, out: doctor(given.needs, out, given.json), "says what this machine has of what Lamina can use", "python -m lamina doctor --needs gpu cuDNN")
+    one.add_argument("--needs", nargs="+", default=[], metavar="NAME", help="what must be there: gpu, cuBLASLt, cuDNN or other libraries by name")
+    one.add_argument("--json", action="store_true", help="prints the same as JSON")
+    one = add("info", lambda lm, given, out: info(given.folder, out, given.json), "says what a saved program has", "python -m lamina info policy --json")
+    one.add_argument("folder", metavar="FOLDER", help="a saved program, from lm.save")
+    one.add_argument("--json", action="store_true", help="prints the same as JSON")
+    _commands.add_to(add)
+    one = add("convert", lambda lm, given, out: convert(given.source, given.target, given.signature, out, given.json),
+              "makes a saved program of an ONNX or .keras file, or an ONNX file of a saved program or .keras file", "python -m lamina convert policy.keras policy.onnx",
+              "Converts by the endings of the names: .onnx and .keras are files, all else is the folder of a saved program.")
+    one.add_argument("source", metavar="SOURCE", help="policy.onnx, policy.keras, or the folder of a saved program")
+    one.add_argument("target", metavar="TARGET", help="policy.onnx, or the folder of a saved program; takes the place of the one before")
+    one.add_argument("--signature", metavar="NAME", help="which function, of a saved program that has several")
+    one.add_argument("--json", action="store_true", help="prints what was written as JSON")
+    one = add("launch", lambda lm, given, out: _launched(given), "starts a program as several ranks, by mpirun or srun", "python -m lamina launch -n 4 train.py --epochs 10",
+              "Prints the mpirun or srun command that it runs. The exit status is the job's.")
+    one.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of processes")
+    one.add_argument("--restarts", type=int, default=0, metavar="N", help="how often a failed job is started again; it goes on from its last checkpoint")
+    one.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="train.py, or any program, and its arguments")
+    one = add("plan", lambda lm, given, out: _planned(given, rest), "models a program's training step on one GPU and on several, which need not be there", "python -m lamina plan --devices 8xH100 train.py",
+              "Runs the program up to its first training step.")
+    one.add_argument("--devices", required=True, metavar="NxGPU", help="GPUs of a host: 8xH100")
+    one.add_argument("--nodes", type=int, default=1, metavar="N", help="number of hosts")
+    one.add_argument("--json", action="store_true", help="the figures as JSON")
+    one.add_argument("program", metavar="PROGRAM", help="train.py; its arguments come after --")
+    rest = []
+    if arguments[:1] == ["plan"] and "--" in arguments:
+        at = arguments.index("--")
+        arguments, rest = arguments[:at], arguments[at + 1:]
     try:
         given = parser.parse_args(arguments)
     except SystemExit as end:
         return end.code
-    if given.command == "doctor":
-        return doctor(given.needs)
-    if given.command == "launch":
-        import lamina as lm
-        from lamina import _launch
+    import lamina as lm
 
-        try:
-            return _launch.launch(given.ranks, given.program, given.restarts)
-        except lm.errors.Error as error:
-            return _failed(error)
-    return info(given.folder) if given.command == "info" else convert(given.source, given.target, given.signature)
+    try:
+        return given.run(lm, given, sys.stdout)
+    except lm.errors.Error as error:
+        return _failed(error)
+
+
+def _launched(given):
+    from lamina import _launch
+
+    return _launch.launch(given.ranks, given.program, given.restarts)
+
+
+def _planned(given, rest):
+    from lamina import _ranks_model
+
+    return _ranks_model.plan([given.program, *rest], given.devices, given.nodes, given.json)
 
 
 if __name__ == "__main__":

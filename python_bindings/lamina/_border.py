@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import types
 
 from . import errors
@@ -28,8 +29,8 @@ _KINDS = ((NotImplementedError, _NotDefined), (KeyError, errors.NotFound), (Inde
 
 
 class _Parameter:
-    def __init__(self, name, type="", default=None, kind=_EITHER):
-        self.name, self.type, self.default, self.kind = name, type, default, kind  # texts; default None: no default
+    def __init__(self, name, type="", default=None, kind=_EITHER, value=None):
+        self.name, self.type, self.default, self.kind, self.value = name, type, default, kind, value  # texts; default None: no default; value: the default itself
 
     def __str__(self):
         stars = {_REST: "*", _NAMES: "**"}.get(self.kind, "")
@@ -74,11 +75,11 @@ def _of_compiled(function):
         stars = len(name) - len(name.lstrip("*"))
         own = _NAMES if stars == 2 else _REST if stars else kind
         type, equals, _ = rest.rpartition("=")
-        default = None
+        default = value = None
         if equals:
             value = next(values, "...")
             default = value if isinstance(value, str) and value[:1] in "'\"" else repr(value)
-        out.append(_Parameter(name.lstrip("*").strip(), (type if equals else rest).strip(), default, own))
+        out.append(_Parameter(name.lstrip("*").strip(), (type if equals else rest).strip(), default, own, value))
         if stars == 1:
             kind = _BY_NAME
     return out
@@ -98,6 +99,29 @@ def _parameters(callable):
     def text(p):
         return None if p.default is p.empty else getattr(p.default, "__name__", None) or repr(p.default)
     return [_Parameter(p.name, "", text(p), p.kind) for p in signature.parameters.values()]
+
+
+def _signature_of(compiled, bound=False):
+    """inspect.Signature of a compiled function, method or class, from its help; None where it cannot be called."""
+    import inspect
+
+    if isinstance(compiled, type):
+        compiled, bound = compiled.__init__, True
+        if not hasattr(compiled, "__nb_signature__"):
+            return None if compiled is object.__init__ or not isinstance(compiled, types.FunctionType) else inspect.Signature(list(inspect.signature(compiled).parameters.values())[1:])
+    parameters = []
+    for p in _of_compiled(compiled):
+        default = p.default if isinstance(p.value, str) and p.value == p.default else p.value  # a text in quotes is how nanobind tells of a value
+        parameters.append(inspect.Parameter(p.name, inspect._ParameterKind(p.kind), default=inspect.Parameter.empty if p.default is None else default, annotation=p.type or inspect.Parameter.empty))
+    return inspect.Signature(parameters[1:] if bound else parameters)
+
+
+def give_signatures(set_on, function, method, bound, cls):
+    """inspect.signature(), help() and editors see the parameters of compiled functions, methods and classes, of which these are one each."""
+    set_on(type(function), property(_signature_of))
+    set_on(type(method), property(_signature_of))
+    set_on(type(bound), property(lambda self: _signature_of(self.__func__, True)))
+    set_on(type(cls), property(_signature_of))
 
 
 def _name(callable):
@@ -253,7 +277,16 @@ def explain(callable, args, kwargs, error, bound_self=False):
 
 
 def failed(callable, args, kwargs, bound_self, error):
-    """Raises the error of a failed compiled function; called by src/border.cpp."""
+    """What a failed compiled function raises, or its result where it was given a symbolic tensor of a model; called by src/border.cpp."""
+    symbolic = sys.modules.get(f"{__package__}.nn.symbolic")
+    if symbolic and isinstance(error, TypeError):
+        try:
+            if symbolic.contains_symbolic((args, kwargs)):
+                return symbolic.record(callable, args, kwargs)
+        except errors.Error as problem:
+            return problem
+        except Exception:  # of a value that cannot be looked into
+            pass
     if not isinstance(error, errors.Error) and not _ours(error.__traceback__):
         return error
     if isinstance(error, AttributeError) and len(args) + len(kwargs) <= bound_self:

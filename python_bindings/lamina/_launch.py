@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import time
 from . import _core, errors
 
 _STOPPED = 130  # by Ctrl-C
+_HOSTS = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE")  # ranks on other hosts, whose cores are not known here
 _THREADS = next(row["name"] for row in _core.config.settings() if row["meaning"] == "threads of each CPU device")
 
 
@@ -30,7 +32,7 @@ def command(ranks, program, environment, cores, which=shutil.which, version=_ver
         raise errors.DeviceUnavailable("launch: there is no mpirun", "the command line", "mpirun of Open MPI starts the ranks on this host",
                                        "install Open MPI (Debian: openmpi-bin), or start the program by your cluster's launcher")
     out = ["mpirun", "-n", str(ranks)]
-    if not environment.get(_THREADS):
+    if not environment.get(_THREADS) and not any(environment.get(name) for name in _HOSTS):
         settings[_THREADS] = str(max(1, cores // ranks))
     if "Open MPI" in version(mpirun):
         out += ["--bind-to", "none", *(["--oversubscribe"] if ranks > cores else []), *(["--allow-run-as-root"] if os.geteuid() == 0 else []),
@@ -39,7 +41,7 @@ def command(ranks, program, environment, cores, which=shutil.which, version=_ver
 
 
 def launch(ranks, program, restarts=0, out=None):
-    """Runs the job, again after a failure up to `restarts` times. Returns the exit status of the last run."""
+    """Runs the job, again after a failure up to `restarts` times, unless it is itself told to end. Returns the exit status of the last run."""
     if program and program[0] == "--":
         program = program[1:]
     if not program:
@@ -54,8 +56,8 @@ def launch(ranks, program, restarts=0, out=None):
     shown = " ".join([*(f"{name}={value}" for name, value in settings.items()), shlex.join(words)])
     for run in range(restarts + 1):
         print(f"lamina launch: {shown}", file=out or sys.stdout, flush=True)
-        status = _run(words, settings)
-        if status in (0, _STOPPED) or run == restarts:
+        status, told = _run(words, settings)
+        if told or status == 0 or run == restarts:
             return status
         print(f"lamina launch: the job has ended with {status}; restart {run + 1} of {restarts}", file=out or sys.stdout, flush=True)
         time.sleep(0.2)  # for what the launcher leaves behind
@@ -63,15 +65,24 @@ def launch(ranks, program, restarts=0, out=None):
 
 
 def _run(words, settings):
+    """(exit status, whether this launcher was told to end). The first SIGTERM or SIGUSR1 goes to the ranks as SIGUSR1: mpirun passes that on and waits, while a
+    SIGTERM would leave them a second."""
+    told = []
     with subprocess.Popen(words, env=os.environ | settings) as process:
-        while True:
+        def pass_on(number, frame):
+            told.append(number)
+            process.send_signal(signal.SIGUSR1 if len(told) == 1 else signal.SIGTERM)
+
+        before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGUSR1)}
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:  # the launcher has it, too, and ends the ranks
             try:
-                status = process.wait()
-                break
-            except KeyboardInterrupt:  # the launcher has it, too, and ends the ranks
-                try:
-                    process.wait(10)
-                except (subprocess.TimeoutExpired, KeyboardInterrupt):
-                    process.terminate()
-                return _STOPPED
-    return status if status >= 0 else 128 - status
+                process.wait(10)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                process.terminate()
+            return _STOPPED, True
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    return (status if status >= 0 else 128 - status), bool(told)

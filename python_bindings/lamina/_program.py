@@ -397,9 +397,14 @@ def model_functions(model) -> dict:
         def train_step(inputs, labels):
             return dict(zip(names, model._run_train_step(inputs, labels)))
 
-        step = made["train_step"] = _core.function(train_step)
+        def weighted_step(inputs, labels, weights):
+            return dict(zip(names, model._run_train_step(inputs, labels, weights)))
+
         shapes = iter(fitted[-1].inputs)
         arguments = [built(encoded(tree), lambda _: next(shapes), {}) for _, _, _, tree in fitted[-1]._arguments]
+        weighted = len(arguments) == 3 and arguments[2] is not None
+        step = made["train_step"] = _core.function(weighted_step if weighted else train_step)
+        arguments = arguments if weighted else arguments[:2]
         step.get_concrete_function(*specs_of(arguments, open_rows=True))
     return made
 

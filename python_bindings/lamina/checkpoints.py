@@ -4,18 +4,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import sys
 import warnings
+import weakref
 
-from . import _border, _core, _state, errors, saving
+from . import _border, _core, _state, distributed, errors, saving
 
 _NAME = re.compile(r"step-(\d{12})\.safetensors")
 _KEY = "lamina.checkpoint"
+_VERSION = 1  # of what is under the key; files without one have 1
+STOPPED = 75  # status of a program that was asked to stop and has saved: EX_TEMPFAIL of sysexits.h, "try again"
 
 
 class Checkpoint:
     """Files of a folder, one per saved step: the weights of a model, the state of an optimizer, the random generators, and the position in a Dataset.
 
-        saved = lm.Checkpoint("run1", model=net, optimizer=adam, data=feed)
+        saved = lm.Checkpoint("run1", net, adam, data=feed)
         step = saved.restore() or 0
         for x, y in feed:                  # goes on after the last batch that was saved
             step += 1
@@ -23,14 +28,27 @@ class Checkpoint:
             saved.save(step)
 
     A file replaces nothing until it is complete and on the disk: after a kill or a power failure, every step whose save() has returned is there. The `keep` newest stay.
+    save() writes the steps that `every` divides, and leaves out the others.
+
+    In a job of several ranks all call save() and restore() together. Rank 0 writes and reads; a file does not say how many ranks there were, and any number goes on
+    from it.
+
+    SIGTERM and SIGUSR1, by which schedulers announce that they take the machine away, no longer end a program that has called save(): the next save() on every rank
+    writes its step, also one that `every` does not divide, and raises SystemExit(75). A second such signal ends the program at once. Signals that the program
+    handles itself are left to it.
     """
 
-    def __init__(self, folder, *, model=None, optimizer=None, data=None, keep: int = 2):
-        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-            raise errors.InvalidArgument(f"Checkpoint: keep {errors.shown(keep)} is not a positive integer", why="at least the last one stays", fix="pass 2")
-        self.folder, self.keep = os.fspath(folder), keep
+    def __init__(self, folder, model=None, optimizer=None, data=None, *, keep: int = 2, every: int = 1):
+        for name, value in (("keep", keep), ("every", every)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise errors.InvalidArgument(f"Checkpoint: {name} {errors.shown(value)} is not a positive integer",
+                                             why="at least the last one stays" if name == "keep" else "it is a number of steps", fix=f"pass {2 if name == 'keep' else 1}")
+        if data is not None and not hasattr(data, "_position"):
+            raise errors.TypeMismatch(f"Checkpoint: {errors.a_type(data)} does not know its position", why="it must be a Dataset, or lm.distributed.shard of one", fix="leave out data=")
+        self.folder, self.keep, self.every = os.fspath(folder), keep, every
         self.model, self.optimizer, self.data = model, optimizer, data
         self._damaged: set[int] = set()
+        self._expects_stops = False
 
     def steps(self) -> list:
         """The steps that have a file, in rising order."""
@@ -44,24 +62,46 @@ class Checkpoint:
     def save(self, step: int) -> None:
         """Writes the state as it is now under this step, and removes all but the newest. When it has returned, the step survives a kill and a power failure.
 
-        Raises InvalidArgument when the folder has a later step, which restore() would take; BadFile when it cannot be written."""
-        self._save(step, {})
+        Raises InvalidArgument when the folder has a later step, which restore() would take; BadFile when it cannot be written; RankMismatch when the ranks have
+        different states or steps; SystemExit when the program was asked to stop. Errors are raised on all ranks."""
+        self._save(step, dict, isinstance(step, int) and step % self.every == 0)
 
     def restore(self) -> int | None:
         """Puts everything back as it was at the last step that was saved, and returns that step; None when there is none. A damaged file is left out with a warning
-        that says why, and the one before it is used.
+        that says why, and the one before it is used. Every rank gets the same.
 
-        Raises what lm.load_weights raises when the file does not fit the model or the optimizer; then nothing has changed."""
+        Raises what lm.load_weights raises when the file does not fit the model or the optimizer, and BadFile for a file of a newer Lamina; then nothing has changed."""
         found = self._newest()
         if found is None:
             return None
         self._put_back(*found)
         return found[0]
 
-    def _save(self, step, more):
-        """save(), with more that JSON holds beside the state."""
+    def _save(self, step, more, wanted):
+        """Ends a step. If it is wanted, or the program was asked to stop, the state is saved with what `more` returns for JSON beside it."""
         if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
             raise errors.InvalidArgument(f"Checkpoint.save: {errors.shown(step)} is no step", why="it is a number from 0 to 999,999,999,999", fix="pass how many steps were done")
+        ranks = distributed._join()
+        if not self._expects_stops:
+            self._expects_stops = True
+            ranks.expect_stops(True)
+            weakref.finalize(self, ranks.expect_stops, False)
+        name = f"checkpoint of step {step} in {self.folder}"
+        stop = ranks.end_of_step(name)
+        if not wanted and not stop:
+            return
+        tensors = {key: variable.read() for key, variable in self._variables().items()}
+        state = {**({"version": _VERSION} if _VERSION > 1 else {}), "step": step, "random": list(_core.random.get_state()), "data": None if self.data is None else self.data._position()} | more()
+        if ranks.size() > 1:
+            text = json.dumps([state["random"], state["data"]]).encode()
+            distributed._require_same("Checkpoint.save", {"random generators and position in the data": text} | tensors, name)
+        distributed._on_rank_0(lambda warn: self._write(step, state, tensors), name)
+        if stop:
+            if ranks.rank() == 0:
+                print(f"lamina: {signal.Signals(stop).name}: step {step} is saved in '{self.folder}'; the program ends with status {STOPPED}", file=sys.stderr, flush=True)
+            raise SystemExit(STOPPED)
+
+    def _write(self, step, state, tensors):
         try:
             os.makedirs(self.folder, exist_ok=True)
         except OSError as problem:
@@ -71,12 +111,11 @@ class Checkpoint:
         if later:
             raise errors.InvalidArgument(f"Checkpoint.save: '{self.folder}' has step {later[-1]} already, which comes after {step}", why="restore() takes the last step",
                                          fix="call restore() first, or use another folder")
-        state = {"step": step, "random": list(_core.random.get_state()), "data": None if self.data is None else self.data._position()} | more
-        tensors = {name: variable.read() for name, variable in self._variables().items()}
         saving.save_tensors(self._path(step), tensors, {_KEY: json.dumps(state)})
         self._damaged.discard(step)
-        self._remove([s for s in steps if s < step][:1 - self.keep or None] + sorted(self._damaged))
+        self._remove([s for s in steps if s < step and s not in self._damaged][:1 - self.keep or None] + sorted(self._damaged))
         self._damaged.clear()
+        return None, {}
 
     def _remove(self, steps):
         """Files that are not needed, and what killed saves left behind."""
@@ -89,18 +128,30 @@ class Checkpoint:
                     pass
 
     def _newest(self):
-        """(step, state, tensors) of the last file that is whole; None when there is none."""
+        """(step, state, tensors) of the last file that is whole, as rank 0 reads it; None when there is none."""
+        def warn(text):
+            warnings.warn(text, stacklevel=6)
+
+        found, tensors = distributed._on_rank_0(self._read, f"checkpoint in {self.folder}", warn)
+        return found and (*found, tensors)
+
+    def _read(self, warn):
         for step in reversed(self.steps()):
             path = self._path(step)
             try:
                 tensors, state = saving.load_tensors(path), json.loads(saving.load_metadata(path)[_KEY])
+                version = state.get("version", 1)
                 if state["step"] != step:
                     raise errors.BadFile("it is the file of another step", where=f"file '{path}'")
-                return step, state, tensors
-            except (errors.BadFile, KeyError, ValueError, TypeError) as problem:
+            except (errors.BadFile, KeyError, ValueError, TypeError, AttributeError) as problem:
                 self._damaged.add(step)
-                warnings.warn(f"the checkpoint of step {step} is left out: {getattr(problem, 'what', None) or problem} ('{path}')", stacklevel=4)
-        return None
+                warn(f"the checkpoint of step {step} is left out: {getattr(problem, 'what', None) or problem} ('{path}')")
+                continue
+            if not isinstance(version, int) or version > _VERSION:
+                raise errors.BadFile(f"Checkpoint: step {step} was saved by a newer Lamina", f"file '{path}'", f"its format has version {version}, this Lamina knows {_VERSION}",
+                                     "use the Lamina that has written it, or remove the file to go on from an earlier step")
+            return [step, state], tensors
+        return None, {}
 
     def _put_back(self, step, state, tensors):
         optimizer = self.optimizer

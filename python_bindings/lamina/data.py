@@ -1,15 +1,23 @@
 """Data: reading files and feeding batches."""
 from __future__ import annotations
 
+import atexit
 import os
 
-from . import _border, _core, errors
-from ._structure import flatten, unflatten
+from . import _border, _core, _elsewhere, errors
+from ._structure import Structure, flatten, unflatten
 
-__all__ = ["Dataset", "read_idx"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["AUTOTUNE", "Dataset", "host_map", "random_split", "read_csv", "read_idx", "read_npy"]
+
+AUTOTUNE = _core.data.AUTOTUNE  # threads: one per core; prefetch: as many elements as it takes
+_EVERY = 2**62  # more elements than any pass has
 
 
-def read_idx(path):
+def read_idx(path: str | os.PathLike[str]) -> Any:
     """The array in an IDX file (the format of MNIST), plain or gzipped, as a NumPy array of the file's shape and dtype.
 
     Raises lm.errors.BadFile for a file that is damaged, cut short or something else, and for one that cannot be opened.
@@ -17,17 +25,171 @@ def read_idx(path):
     return _core.data.read_idx(os.fspath(path))
 
 
-class Dataset:
-    """Rows of arrays as a sequence of tensors; every loop over it starts again.
+def read_npy(path):
+    """The array in an NPY file of NumPy's. Raises lm.errors.BadFile for other files, and for arrays of Python objects, whose reading would run code."""
+    import numpy as np
 
-    Create it by from_tensor_slices; batch, shuffle and repeat return a new Dataset.
+    with _reading(path, "an NPY file of numbers"):
+        array = np.load(path, allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it holds several arrays (NPZ)")
+        return array
+
+
+def read_csv(path, delimiter: str = ",", dtype="float32"):
+    """(names, rows) of a text file of numbers: the names in its first line, and an array [rows, columns]. An empty field of a floating dtype is NaN.
+
+    Raises lm.errors.BadFile for fields that are no numbers, with the line, and for lines of another length. pandas reads what has texts in it.
+    """
+    import numpy as np
+
+    with _reading(path, "a CSV file of numbers"):
+        with open(path, newline="", encoding="utf-8") as file:
+            names = [name.strip().strip('"') for name in file.readline().rstrip("\r\n").split(delimiter)]
+            rows = np.loadtxt(file, dtype=str, delimiter=delimiter, ndmin=2, comments=None, quotechar='"')
+        if len(rows) == 0:
+            rows = rows.reshape(0, len(names))
+        if rows.shape[1] != len(names):
+            raise ValueError(f"line 1 names {len(names)} columns, the next lines have {rows.shape[1]}")
+        kind = _core.dtype(dtype).dtype
+        if kind.kind == "f":
+            rows = np.where(np.char.strip(rows) == "", "nan", rows)
+        return names, _numbers(rows, kind)
+
+
+def _numbers(rows, dtype):
+    try:
+        return rows.astype(dtype)
+    except ValueError:
+        for line, row in enumerate(rows, 2):
+            for column, field in enumerate(row, 1):
+                try:
+                    field.astype(dtype)
+                except ValueError:
+                    raise ValueError(f"line {line}, column {column} is {errors.shown(str(field))}, which is no {dtype.name}") from None
+        raise
+
+
+class _reading:
+    """Reports what goes wrong with a file as lm.errors.BadFile."""
+
+    def __init__(self, path, kind):
+        self.path, self.kind = os.fspath(path), kind
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, _, error, traceback):
+        if isinstance(error, (OSError, ValueError, EOFError)) and not isinstance(error, errors.Error):
+            why = getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__
+            raise errors.BadFile(f"the file cannot be read as {self.kind}", where=f"file '{self.path}'", why=why, fix="check the path and what is in the file") from None
+
+
+class _Form:
+    """How the tensors of an element are nested, and the shape and dtype of each where these are known before the first element."""
+
+    def __init__(self, structure=None, specs=None, parts=()):
+        self._structure, self.specs, self._parts = structure, specs, parts
+        self.same = []  # other forms: the first that is known decides
+
+    @property
+    def structure(self):
+        """None before the first element of a map or a generator."""
+        if self._structure is None and self.same:
+            self._structure = next((form.structure for form in self.same if form.structure is not None), None)
+        if self._structure is None and self._parts:
+            children = tuple(part.structure for part in self._parts)
+            if None not in children:
+                self._structure = Structure(tuple, (), children)
+        return self._structure
+
+    def nested(self, tensors):
+        structure = self.structure
+        if structure.is_leaf:
+            return tensors[0]
+        if structure.kind is tuple and all(child.is_leaf for child in structure.children):
+            return tuple(tensors)
+        return unflatten(structure, tensors)
+
+    def flat(self, value, dtypes=None) -> list:
+        """The tensors of a value that Python code has made. The first one decides the structure."""
+        leaves, structure = flatten(value, is_leaf=_is_leaf)
+        if self._structure is None:
+            self._structure = structure
+            if structure.kind is list:  # a loader's
+                self._structure = Structure(tuple, (), structure.children)
+        elif not _alike(structure, self._structure):
+            raise errors.InvalidArgument("Dataset: the elements differ in structure", why="one is nested in another way than the first", fix="return the same tuple or dict every time")
+        if dtypes is None:
+            return [_tensor(leaf) for leaf in leaves]
+        wanted, of_dtypes = flatten(dtypes, is_leaf=lambda value: not isinstance(value, (tuple, list, dict)))
+        if not _alike(structure, of_dtypes):
+            raise errors.InvalidArgument(f"host_map: {len(wanted)} dtypes for {len(leaves)} values", why="each value has its dtype, nested as the values are", fix="pass them as the function returns them")
+        return [_core.astype(_tensor(leaf), dtype) for leaf, dtype in zip(leaves, wanted)]
+
+
+def _is_leaf(value) -> bool:
+    if isinstance(value, list):  # of numbers; or of a loader's tensors
+        return not any(hasattr(part, "shape") or isinstance(part, (tuple, dict)) for part in value)
+    return not isinstance(value, (tuple, dict))
+
+
+def _alike(a, b) -> bool:
+    return a.is_leaf == b.is_leaf and (a.kind is dict) == (b.kind is dict) and a.keys == b.keys and len(a.children) == len(b.children) and all(map(_alike, a.children, b.children))
+
+
+def _tensor(value):
+    if hasattr(value, "__array__") and not isinstance(value, (_core.Tensor, _core.Variable)):
+        import numpy as np
+
+        value = np.asarray(value)
+    return _core.constant(value)
+
+
+def _on_host(tensor):
+    array = tensor.numpy()
+    return array[()] if array.ndim == 0 else array
+
+
+def _called(function, element):
+    return function(*element) if type(element) is tuple else function(element)
+
+
+class _Numbered:
+    """Adds an item's number to what is raised in its turn."""
+
+    def __init__(self, step, item):
+        self.step, self.item = step, item
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, errors.Error):
+            where = f"item {self.item} of {self.step}" + (f", {error.where}" if error.where else "")
+            raise kind(error.what, where, error.why, error.fix).with_traceback(traceback) from error.__cause__
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
+            error.__notes__ = [*getattr(error, "__notes__", ()), f"in item {self.item} of {self.step}"]
+
+
+class Dataset:
+    """Elements one after another, each a tensor or a tuple or dict of tensors; every loop over it starts again.
+
+        feed = Dataset.from_tensor_slices((x, y)).shuffle().batch(32)
+        feed = Dataset.from_tensor_slices((paths, y)).host_map(load, parallel=8).batch(32).prefetch()
+
+    A Dataset is made by from_tensor_slices, range, from_generator, from_csv, from_pandas, from_images or zip. Its methods return new ones. The order of elements is
+    the same with any number of threads.
     """
 
-    def __init__(self, core, structure, rows, specs=()):
+    def __init__(self, core, form=None):
         if type(core) is not _core.data.Dataset:
             raise errors.TypeMismatch(f"Dataset: {errors.a_type(core)} is no source of rows", why="a Dataset is made of arrays", fix="call lm.data.Dataset.from_tensor_slices")
-        self._core, self._structure, self._rows, self._specs = core, structure, rows, specs  # specs: (shape, dtype) of each part of an element
-        self._passes, self._taken, self._skip, self._repeats = 0, None, 0, False  # passes begun; elements taken of the last one, None after its end
+        self._core, self._form = core, form or _Form(Structure())
+        self._passes, self._taken, self._skip = 0, None, 0  # passes begun; elements taken of the last one, None after its end
+        self._read_through = False  # whether what a later pass gives follows from the whole of the passes before
+
+    # --- where elements come from ---
 
     @classmethod
     def from_tensor_slices(cls, tensors) -> Dataset:
@@ -37,14 +199,123 @@ class Dataset:
         """
         leaves, structure = flatten(tensors, is_leaf=lambda value: not isinstance(value, (tuple, dict)))
         leaves = [_core.constant(leaf) for leaf in leaves]
-        return cls(_core.data.Dataset.from_tensor_slices(leaves), structure, leaves[0].shape[0],
-                   [(tuple(leaf.shape)[1:], leaf.dtype) for leaf in leaves])
+        return cls(_core.data.Dataset.from_tensor_slices(leaves), _Form(structure, [(tuple(leaf.shape)[1:], leaf.dtype) for leaf in leaves]))
 
-    def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
-        """Joins `batch_size` elements along a new first axis; the last batch may be smaller unless it is dropped."""
-        made = self._with(self._core.batch(_count("batch_size", batch_size), drop_remainder))
-        made._specs = [((None, *shape), dtype) for shape, dtype in self._specs]
+    @classmethod
+    def range(cls, n: int) -> Dataset:
+        """0, ..., n - 1 as int64 scalars."""
+        return cls(_core.data.Dataset.range(n), _Form(Structure(), [((), _core.int64)]))
+
+    @classmethod
+    def from_generator(cls, source, size: int | None = None) -> Dataset:
+        """What Python makes one by one. `source` is a function that returns an iterator, or anything that can be iterated many times, such as PyTorch's
+        DataLoader; every loop asks for a new iterator. Elements are arrays, numbers, PyTorch's tensors, or tuples or dicts of them. size: how many there are;
+        by default len(source), if it has one.
+        """
+        if not callable(source) and not hasattr(source, "__iter__"):
+            raise errors.TypeMismatch(f"Dataset: {errors.a_type(source)} gives no elements", why="it is neither a function nor iterable", fix="pass a function with yield in it")
+        if hasattr(source, "__next__"):
+            raise errors.InvalidArgument("Dataset: an iterator can be read only once", why="every loop over a Dataset starts again", fix="pass the function that makes it: from_generator(lambda: ...)")
+        form = _Form()
+
+        def start():
+            with _Numbered("the generator", 0):
+                iterator = iter(source() if callable(source) and not hasattr(source, "__iter__") else source)
+            item = 0
+            while True:
+                with _Numbered("the generator", item):
+                    try:
+                        value = next(iterator)
+                    except StopIteration:
+                        return
+                    element = form.flat(value)
+                yield element
+                item += 1
+
+        if size is None and hasattr(source, "__len__"):
+            size = len(source)
+        return cls(_core.data.Dataset.from_generator(start, size), form)
+
+    @classmethod
+    def from_csv(cls, path, label: str | None = None, delimiter: str = ",") -> Dataset:
+        """The rows of a file that read_csv() reads, as float32: the columns in order; with `label`, (the other columns, that column)."""
+        names, rows = read_csv(path, delimiter)
+        if label is None:
+            return cls.from_tensor_slices(rows)
+        at = cls._find(names, label)
+        return cls.from_tensor_slices((rows[:, [i for i in range(len(names)) if i != at]], rows[:, at]))
+
+    @classmethod
+    def from_pandas(cls, frame, label: str | None = None) -> Dataset:
+        """The rows of a DataFrame of numbers, as float32: the columns in order; with `label`, (the other columns, that column in its own dtype). Other forms:
+        from_tensor_slices(dict(frame)) for elements with the columns by name."""
+        names, columns = [str(name) for name in frame.columns], []
+        for i, name in enumerate(names):
+            if name == label:
+                continue
+            try:
+                columns.append(frame.iloc[:, i].to_numpy(dtype="float32"))
+            except (ValueError, TypeError):
+                raise errors.TypeMismatch(f"Dataset: column '{name}' has dtype {frame.dtypes.iloc[i]}", why="rows are numbers", fix="turn it into numbers, or drop the column") from None
+        if not columns:
+            raise errors.InvalidArgument("Dataset: the DataFrame has no columns of inputs", fix="pass one with numbers beside the label")
+        import numpy as np
+
+        rows = np.stack(columns, axis=1)
+        return cls.from_tensor_slices(rows if label is None else (rows, frame.iloc[:, cls._find(names, label)].to_numpy()))
+
+    @staticmethod
+    def _find(names, label):
+        if label not in names:
+            raise _core.unknown_name("column", str(label), names)
+        return names.index(label)
+
+    @classmethod
+    def from_images(cls, folder, size=None, parallel: int = AUTOTUNE) -> Dataset:
+        """(image, label) of each picture in a folder with one folder per class, by name. image: uint8 [height, width, channels], with `size` (height, width) scaled
+        to it; label: int64, the number of the class among the names in order. Threads decode with Pillow. class_names has the names."""
+        try:
+            from PIL import Image
+        except ImportError:
+            raise errors.StateError("Dataset.from_images: Pillow is not installed", why="it decodes the pictures", fix="pip install pillow") from None
+        import numpy as np
+
+        folder = os.fspath(folder)
+        with _reading(folder, "a folder of classes"):
+            names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+            paths, labels = [], []
+            for number, name in enumerate(names):
+                found = sorted(entry.path for entry in os.scandir(os.path.join(folder, name)) if os.path.splitext(entry.name)[1].lower() in Image.registered_extensions())
+                paths += found
+                labels += [number] * len(found)
+        if not paths:
+            raise errors.BadFile("Dataset.from_images: there is no picture", where=f"file '{folder}'", why="pictures are in one folder per class", fix="pass the folder that holds the classes' folders")
+        labels = np.asarray(labels, "int64")
+
+        def load(i):
+            with _reading(paths[i], "a picture"), Image.open(paths[i]) as picture:
+                picture = picture if picture.mode in ("L", "RGB", "RGBA") else picture.convert("RGB")
+                array = np.asarray(picture if size is None else picture.resize((size[1], size[0]), Image.Resampling.BILINEAR))
+            return array[:, :, None] if array.ndim == 2 else array, labels[i]
+
+        made = cls.range(len(paths)).host_map(load, parallel=parallel)
+        made.class_names = names
         return made
+
+    @classmethod
+    def zip(cls, *datasets) -> Dataset:
+        """One element of each side by side, as a tuple, up to the end of the shortest."""
+        if len(datasets) == 1 and isinstance(datasets[0], (tuple, list)):
+            datasets = tuple(datasets[0])
+        for one in datasets:
+            _a_dataset("zip", one)
+        forms = [one._form for one in datasets]
+        specs = [spec for form in forms for spec in form.specs] if all(form.specs is not None for form in forms) else None
+        made = cls(_core.data.Dataset.zip([one._core for one in datasets]), _Form(specs=specs, parts=forms))
+        made._read_through = any(one._read_through for one in datasets)
+        return made
+
+    # --- which elements, in which order ---
 
     def shuffle(self, buffer_size: int | None = None, seed: int | None = None) -> Dataset:
         """The elements in random order, different in each loop: each is drawn from the next buffer_size elements, by default from all. All
@@ -55,39 +326,134 @@ class Dataset:
     def repeat(self, count: int | None = None) -> Dataset:
         """Several loops in one; without a number it never ends."""
         made = self._with(self._core.repeat(None if count is None else _count("count", count)))
-        made._repeats = True
+        made._read_through = True  # the passes inside of it begin as it goes
         return made
 
+    def take(self, count: int) -> Dataset:
+        """The first `count` elements."""
+        return self._with(self._core.take(_count("count", count, 0)))
+
+    def skip(self, count: int) -> Dataset:
+        """All but the first `count` elements. They are not read where that is possible, and a map before it is not called for them."""
+        return self._with(self._core.skip(_count("count", count, 0)))
+
+    def filter(self, predicate) -> Dataset:
+        """The elements for which predicate(*element) is true; a dict or a tensor is its one argument."""
+        form = self._form
+
+        def keep(tensors, item):
+            with _Numbered("filter", item):
+                return bool(_called(predicate, form.nested(tensors)))
+
+        return self._with(self._core.filter(keep))
+
+    def interleave(self, function, cycle_length: int = 4, block_length: int = 1) -> Dataset:
+        """The elements of the Datasets that function(*element) returns: cycle_length of them are read in turns, block_length elements at a time."""
+        form, inner = self._form, _Form()
+
+        def make(tensors, item):
+            with _Numbered("interleave", item):
+                made = _called(function, form.nested(tensors))
+                _a_dataset("interleave", made)
+                if inner.structure is None:
+                    inner.same.append(made._form)
+                return made._core
+
+        made = Dataset(self._core.interleave(make, _count("cycle_length", cycle_length), _count("block_length", block_length)), inner)
+        made._read_through = self._read_through
+        return made
+
+    def random_split(self, parts, seed: int | None = None) -> list:
+        """Datasets of these lengths, or shares of the whole: each element is in one of them, chosen at random by the seed, and they keep their order."""
+        total, parts = len(self), list(parts)
+        if parts and all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-6 and min(parts) >= 0:
+            ends = [round(total * sum(parts[:i + 1])) for i in range(len(parts))]
+            parts = [end - begin for begin, end in zip([0, *ends], ends)]
+        elif not all(isinstance(part, int) and not isinstance(part, bool) for part in parts):
+            raise errors.InvalidArgument(f"random_split: {errors.shown(parts)} are no parts", why="they are lengths, or shares that add up to 1", fix="pass [0.8, 0.2]")
+        return [self._with(core) for core in self._core.random_split(parts, None if seed is None else seed % 2**64)]
+
+    # --- what they are ---
+
+    def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+        """Joins `batch_size` elements along a new first axis; the last batch may be smaller unless it is dropped. Elements have equal shapes."""
+        made = self._with(self._core.batch(_count("batch_size", batch_size), drop_remainder))
+        if self._form.specs is not None:
+            made._form = _Form(self._form._structure, [((None, *shape), dtype) for shape, dtype in self._form.specs], self._form._parts)
+        return made
+
+    def padded_batch(self, batch_size: int, value: float = 0, drop_remainder: bool = False) -> Dataset:
+        """The same for elements of different lengths: each axis of a batch is as long as its longest element, and `value` fills the rest."""
+        made = self._with(self._core.padded_batch(_count("batch_size", batch_size), value, drop_remainder))
+        if self._form.specs is not None:
+            made._form = _Form(self._form._structure, [((None, *[None] * len(shape)), dtype) for shape, dtype in self._form.specs], self._form._parts)
+        return made
+
+    def map(self, function, parallel: int = 1) -> Dataset:
+        """function(*element) of each element, which is traced like any lm.function. parallel: by how many threads at once; AUTOTUNE is one per core. What threads
+        draw from the same random generator comes in no fixed order."""
+        traced = function if isinstance(function, _core.Function) else _core.function(function)
+        return self._mapped("map", lambda element: _called(traced, element), None, parallel)
+
+    def host_map(self, function, dtypes=None, parallel: int = 1) -> Dataset:
+        """function(*element) of each element in plain Python, on NumPy arrays and scalars: to read files, to decode, to call other libraries. It returns arrays or numbers, or
+        a tuple or dict of them; dtypes, nested in the same way, convert them. parallel: by how many threads at once (AUTOTUNE: one per core), so that waiting for
+        files and code that releases the GIL overlap. An exception is raised where the loop asks for that element, with its number."""
+        def call(element):
+            leaves, structure = flatten(element)
+            return _called(function, unflatten(structure, [_on_host(leaf) for leaf in leaves]))
+
+        return self._mapped("host_map", call, dtypes, parallel)
+
+    def _mapped(self, step, function, dtypes, parallel):
+        before, form = self._form, _Form()
+
+        def run(tensors, item):
+            with _Numbered(step, item):
+                return form.flat(function(before.nested(tensors)), dtypes)
+
+        made = Dataset(self._core.map(run, parallel if parallel == AUTOTUNE else _count("parallel", parallel)), form)
+        made._read_through = self._read_through
+        return made
+
+    # --- when they are read ---
+
+    def cache(self) -> Dataset:
+        """Keeps the elements of the first loop that reaches the end in memory; later loops read them there."""
+        made = self._with(self._core.cache())
+        made._read_through = True  # the first pass is what is kept
+        return made
+
+    def prefetch(self, buffer_size: int = AUTOTUNE) -> Dataset:
+        """A thread reads up to buffer_size elements ahead while the loop works on one. AUTOTUNE: more whenever the loop had to wait, within 256 MiB."""
+        return self._with(self._core.prefetch(buffer_size if buffer_size == AUTOTUNE else _count("buffer_size", buffer_size)))
+
     def _with(self, core) -> Dataset:
-        made = Dataset(core, self._structure, self._rows, self._specs)
-        made._repeats = self._repeats
+        made = Dataset(core, self._form)
+        made._read_through = self._read_through
         return made
 
     def __len__(self) -> int:
         size = self._core.size
-        if size is None:
+        if size is None and self._core.endless:
             raise errors.TypeMismatch("a Dataset that repeats for ever has no length")
+        if size is None:
+            raise errors.TypeMismatch("the length of this Dataset is not known", why="a generator or a filter decides it", fix="pass from_generator's size, or count the elements in a loop")
         return size
 
     def __iter__(self):
-        structure = self._structure
+        form = self._form
         for tensors in self._elements():
-            if structure.is_leaf:
-                yield tensors[0]
-            elif structure.kind is tuple and all(child.is_leaf for child in structure.children):
-                yield tuple(tensors)
-            else:
-                yield unflatten(structure, tensors)
+            yield form.nested(tensors)
 
     def _elements(self):
         skip, self._skip = self._skip, 0
         self._passes, self._taken = self._passes + 1, 0
-        this = self._passes
-        for taken, tensors in enumerate(self._core, 1):
+        this, elements = self._passes, iter(self._core)
+        for taken, tensors in enumerate(elements, (elements.skip(skip) if skip else 0) + 1):
             if self._passes == this:  # no later loop has begun
                 self._taken = taken
-            if taken > skip:
-                yield tensors
+            yield tensors
         if self._passes == this:
             self._taken = None
 
@@ -103,19 +469,39 @@ class Dataset:
                                          fix="restore before the first loop, with a Dataset made as in the run that was saved")
         for _ in range(self._passes, whole):
             elements = iter(self._core)  # begins a pass: a shuffle counts them
-            if self._repeats:  # the passes inside of it begin as it goes
-                for _ in elements:
-                    pass
+            if self._read_through:
+                elements.skip(_EVERY)
         self._passes, self._taken, self._skip = whole, None, taken or 0
 
     def __repr__(self) -> str:
-        return f"<lm.data.Dataset of {'endless' if self._core.size is None else self._core.size} elements>"
+        return f"<lm.data.Dataset of {'endless' if self._core.endless else 'unknown' if self._core.size is None else self._core.size} elements>"
 
 
-def _count(name, value):
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise errors.InvalidArgument(f"Dataset: {name} {errors.shown(value)} is not a positive integer")
+def host_map(dataset: Dataset, function, dtypes=None, parallel: int = 1) -> Dataset:
+    """dataset.host_map(function, dtypes, parallel)."""
+    _a_dataset("host_map", dataset)
+    return dataset.host_map(function, dtypes, parallel)
+
+
+def random_split(dataset: Dataset, parts, seed: int | None = None) -> list:
+    """dataset.random_split(parts, seed)."""
+    _a_dataset("random_split", dataset)
+    return dataset.random_split(parts, seed)
+
+
+def _a_dataset(what, value):
+    if not isinstance(value, Dataset):
+        raise errors.TypeMismatch(f"{what}: {errors.a_type(value)} is no Dataset", fix="make one by lm.data.Dataset.from_tensor_slices or from_generator")
+
+
+def _count(name, value, least=1):
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise errors.InvalidArgument(f"Dataset: {name} {errors.shown(value)} is not a {'positive' if least else 'non-negative'} integer")
     return value
 
 
+# Threads that still run the user's code when this time is over are left to the end of the process.
+atexit.register(_core.data._end_threads, 5000)
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__ = _elsewhere.getter("lm.data", __all__)
 _border.guard(globals())

@@ -5,12 +5,15 @@ The first call of any function here joins the job. Errors of one rank end all of
 from __future__ import annotations
 
 import atexit
+import json
 import sys
 
 from . import _border, _core, errors
+from ._data_parallel import DataParallel
 from ._structure import flatten, unflatten
 
-__all__ = ["barrier", "host_all_gather", "host_all_reduce", "host_broadcast", "rank", "set_step", "shard", "size"]
+__all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "data_parallel", "host_all_gather", "host_all_reduce", "host_broadcast", "rank", "reduce_scatter", "send_receive",
+           "set_step", "shard", "size"]
 
 _joined = False
 
@@ -51,6 +54,47 @@ def barrier(name: str = "") -> None:
     _join().barrier(_text("barrier", name))
 
 
+def all_reduce(x, shards: int | None = None, name: str = ""):
+    """The sum of all ranks' x, a tensor of any shape, with the same bits on every rank; eager, and an op of traced functions.
+
+    With `shards`, the job has that many arrays, of which x stacks this rank's along its first axis, as in host_all_reduce. All ranks call the
+    same collectives in the same order, also inside loops and branches, and pass the same name. Its gradient is that of the sum of all ranks'
+    targets. Raises RankMismatch when the ranks' calls differ.
+    """
+    return _join().graph_all_reduce(x, shards if shards is None else _shards("all_reduce", shards), _text("all_reduce", name))
+
+
+def all_gather(x, name: str = ""):
+    """All ranks' x, of one shape, stacked along a new first axis; eager and traced, with gradients (see all_reduce)."""
+    return _join().graph_all_gather(x, _text("all_gather", name))
+
+
+def reduce_scatter(x, shards: int | None = None, name: str = ""):
+    """This rank's part of the sum of all ranks' x: the first axis [n, ...] becomes [n / size(), ...]; eager and traced, with gradients.
+
+    `shards` as in all_reduce; n is then the second axis. Raises InvalidArgument when n is no multiple of the number of ranks.
+    """
+    return _join().graph_reduce_scatter(x, shards if shards is None else _shards("reduce_scatter", shards), _text("reduce_scatter", name))
+
+
+def broadcast(x, root: int = 0, name: str = ""):
+    """Rank root's x, of the same shape and dtype on every rank; eager and traced, with gradients (see all_reduce)."""
+    if isinstance(root, bool) or not isinstance(root, int):
+        raise errors.TypeMismatch(f"broadcast: root {errors.shown(root)} is no rank", why="ranks are whole numbers from 0")
+    return _join().graph_broadcast(x, root, _text("broadcast", name))
+
+
+def send_receive(x, routes, name: str = ""):
+    """The x that is sent to this rank, zeros if none is; eager and traced, with gradients (see all_reduce).
+
+    routes: pairs of ranks (from, to), the same on every rank; a rank sends at most once and receives at most once.
+    """
+    pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in (routes if isinstance(routes, (tuple, list)) else (routes,))]
+    if any(len(pair) != 2 or not all(isinstance(rank, int) for rank in pair) for pair in pairs):
+        raise errors.TypeMismatch(f"send_receive: the routes {errors.shown(routes)} are not pairs of ranks", why="a route is from one rank to another", fix="pass a list such as [(0, 1)]")
+    return _join().graph_send_receive(x, pairs, _text("send_receive", name))
+
+
 def host_all_reduce(x, name: str = "", shards: int | None = None):
     """The sum of the arrays of all ranks, of the same shape and dtype, as a tensor on the CPU; the same bits on every rank.
 
@@ -71,6 +115,30 @@ def host_broadcast(x, root: int = 0, name: str = ""):
     return _join().broadcast(x, root, _text("host_broadcast", name))
 
 
+def data_parallel(step, shards: int = 8, in_axes=0, devices=None):
+    """step, a function of a whole batch, as a function of each rank's rows that means the same: losses, metrics, gradients, batch statistics
+    and dropout are those of the whole batch, with the same bits for any number of ranks up to `shards`.
+
+    Each rank calls it with its rows, as `shard` with the same `shards` gives them, along axis 0 of all tensors among the arguments. in_axes:
+    another axis, or None for arguments that are the same on every rank; one for all positional arguments or one for each, as in lm.vmap.
+    Numbers and Variables are the same on every rank: create Variables with one seed. Results without rows are the same on every rank;
+    results with rows are this rank's rows. The gradient is taken inside of step.
+
+    devices: in one process, names of devices with a replica each, such as ["cpu:0", "cpu:1"] (lm.config.set_virtual_devices); arguments and
+    results are then whole batches, and the bits those of ranks.
+
+    The step is traced (lm.function) for each number of rows. Its graph is cut by rows: sums and means over rows are added in a fixed tree over
+    the shards; ops that mix rows otherwise, such as a sort along the batch, get all rows, and `data_parallel(step).explain(...)` lists them.
+    Without a launcher it runs on one rank with the same results. Raises RankMismatch on every rank when the ranks trace different graphs or a
+    rank's rows are not its part of the batch, and InvalidArgument for more ranks than shards.
+    """
+    if not callable(step):
+        raise errors.TypeMismatch(f"data_parallel: {errors.a_type(step)} cannot be called", fix="pass a function or a callable object")
+    if devices is not None and not (isinstance(devices, (tuple, list)) and devices and all(isinstance(device, str) for device in devices)):
+        raise errors.TypeMismatch(f"data_parallel: devices {errors.shown(devices)} are no names of devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
+    return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), _join)
+
+
 def set_step(step: int) -> None:
     """Says which step this rank is in, for reports of failures."""
     _join().set_step(step)
@@ -82,6 +150,12 @@ class _Shard:
 
     def __len__(self):
         return len(self._batches)
+
+    def _position(self):  # for lm.Checkpoint; it is the same for any number of ranks
+        return self._batches._position()
+
+    def _go_to(self, *position):
+        self._batches._go_to(*position)
 
     def __iter__(self):
         for batch in self._batches:
@@ -101,12 +175,63 @@ def shard(dataset, shards: int = 8):
     sums for any number of ranks. A small last batch may leave a rank without rows. Every rank must iterate over the same batches: pass a
     seed to shuffle().
     """
-    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 65536:
-        raise errors.InvalidArgument(f"shard: shards {errors.shown(shards)} is not a whole number from 1 to 65536")
+    _shards("shard", shards)
     _join()
     if not hasattr(dataset, "__iter__"):
         raise errors.TypeMismatch(f"shard: {errors.a_type(dataset)} has no batches", why="it must be a Dataset or another iterable of batches")
     return _Shard(dataset, shards)
+
+
+def _on_rank_0(call, name, warn=None):
+    """What `call` returns on rank 0, on every rank: (what JSON can hold, {name: Tensor}). Its error of Lamina is raised on every rank, and the texts that it
+    gave to its argument, a function, are given to `warn` on every rank."""
+    ranks, said = _join(), []
+    if ranks.size() == 1:
+        out = call(said.append)
+        for text in said:
+            warn(text)
+        return out
+    import numpy as np  # here: import lamina does without it
+
+    tensors = {}
+    if ranks.rank() == 0:
+        head = {}
+        try:
+            head["value"], tensors = call(said.append)
+        except errors.Error as error:
+            head["error"] = [type(error).__name__, error.what, error.where, error.why, error.fix]
+        head |= {"said": said, "tensors": [[key, str(value.dtype), list(value.shape)] for key, value in tensors.items()]}
+        text = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    length = int(ranks.broadcast(np.int64(text.size if ranks.rank() == 0 else 0), 0, name).numpy())
+    text = ranks.broadcast(text if ranks.rank() == 0 else np.zeros(length, np.uint8), 0, name)
+    head = json.loads(text.numpy().tobytes())
+    for said in head["said"]:
+        warn(said)
+    if "error" in head:
+        kind, *parts = head["error"]
+        raise getattr(errors, kind)(*parts)
+    return head["value"], {key: ranks.broadcast(tensors[key] if ranks.rank() == 0 else _core.zeros(shape, dtype), 0, f"{name}: {key}")
+                           for key, dtype, shape in head["tensors"]}
+
+
+def _require_same(function, values, name):
+    """Raises on every rank if the tensors or bytes, a dict, are not the same on all ranks."""
+    ranks = _join()
+    import numpy as np
+
+    own = np.array([ranks.checksum(np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value) for value in values.values()], np.uint32).view(np.int32)
+    all_sums = ranks.all_gather(own, name).numpy()
+    for key, column in zip(values, all_sums.T):
+        if (column != column[0]).any():
+            other = [str(rank) for rank in range(1, len(column)) if column[rank] != column[0]]
+            raise errors.RankMismatch(f"{function}: '{key}' differs between rank 0 and rank{'s' * (len(other) > 1)} {', '.join(other)}", why="one file is for all ranks, so all must have the same state",
+                                      fix="call lm.random.set_seed with the same seed on every rank, and update from sums over ranks: lm.distributed.host_all_reduce")
+
+
+def _shards(function, shards):
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 65536:
+        raise errors.InvalidArgument(f"{function}: shards {errors.shown(shards)} is not a whole number from 1 to 65536")
+    return shards
 
 
 def _text(function, name):

@@ -8,7 +8,7 @@ __all__ = [
     "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
     "IndexOutOfRange", "InternalError", "InvalidArgument", "KernelBuildFailed", "NotFound", "OutOfMemory", "RankMismatch",
     "RetraceLimit", "RetraceWarning", "SignatureMismatch", "StateError", "TapeUsed", "TimeLimitExceeded", "TypeMismatch",
-    "UninitializedVariable",
+    "UninitializedVariable", "UnrollWarning",
 ]
 
 
@@ -133,6 +133,10 @@ class GradientWarning(UserWarning):
 
 class RetraceWarning(UserWarning):
     """A function is retraced repeatedly; the text says why."""
+
+
+class UnrollWarning(UserWarning):
+    """A Python loop over the elements of a tensor was traced into very many ops; the text says where, and what is faster."""
 
 
 # The names of the C++ kinds.

@@ -1,7 +1,7 @@
 """Losses: the error of predictions. Functions return one number per sample; classes, called as loss(y_true, y_pred), return the mean."""
 from __future__ import annotations
 
-from . import _border, _core, errors
+from . import _border, _core, _elsewhere, errors
 
 Loss = _core.losses.Loss
 SparseCrossEntropy = _core.losses.SparseCrossEntropy
@@ -52,4 +52,7 @@ def get(loss):
     return loss
 
 
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__ = _elsewhere.getter("lm.losses", __all__)
 _border.guard(globals())

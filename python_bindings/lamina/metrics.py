@@ -1,12 +1,14 @@
 """Metrics: measures of a model's quality, averaged over the batches of an epoch."""
 from __future__ import annotations
 
-from . import _border, _core, errors
+from . import _border, _core, _elsewhere, errors
 
-__all__ = ["Accuracy", "Mean", "Metric", "accuracy", "get"]
+__all__ = [
+    "AUC", "Accuracy", "BinaryAccuracy", "ConfusionMatrix", "F1", "Mean", "MeanAbsoluteError", "MeanSquaredError", "Metric", "Precision", "R2", "Recall", "TopK", "accuracy", "get",
+]
 
 
-def accuracy(labels, predictions):
+def accuracy(labels: object, predictions: object) -> _core.Tensor:
     """The fraction of rows whose largest prediction is the label: a float32 scalar.
 
     predictions is [rows, classes]; labels are [rows] of integers (floats are truncated), [rows, 1], or one-hot rows [rows, classes].
@@ -60,6 +62,193 @@ class Accuracy(Metric):
         return accuracy(labels, predictions)
 
 
+class MeanSquaredError(Metric):
+    """The mean of the squared errors."""
+
+    name = "mse"
+
+    def measure(self, labels, predictions):
+        return _core.mean(_core.square(_beside(labels, predictions) - predictions))
+
+
+class MeanAbsoluteError(Metric):
+    """The mean of the errors' sizes."""
+
+    name = "mae"
+
+    def measure(self, labels, predictions):
+        return _core.mean(_core.abs(_beside(labels, predictions) - predictions))
+
+
+class BinaryAccuracy(Metric):
+    """The fraction of predictions on the right side of a threshold: 0.5 for probabilities, 0 for logits. Labels are 0 or 1."""
+
+    name = "binary_accuracy"
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None):
+        self.threshold = threshold
+        super().__init__(name)
+
+    def measure(self, labels, predictions):
+        said = predictions > self.threshold
+        return _core.mean(_core.astype(_core.equal(said, _beside(labels, predictions) > 0.5), "float32"))
+
+
+class TopK(Metric):
+    """The fraction of rows whose label is among the k largest predictions. Labels are [rows], [rows, 1] or one-hot rows."""
+
+    name = "top_k"
+
+    def __init__(self, k: int = 5, name: str | None = None):
+        self.k = k
+        super().__init__(name)
+
+    def measure(self, labels, predictions):
+        classes = _classes(labels, predictions)
+        _, best = _core.top_k(predictions, min(self.k, predictions.shape[-1]))
+        return _core.mean(_core.astype(_core.any(_core.equal(best, _core.expand_dims(classes, -1)), -1), "float32"))
+
+
+class _Counted(Metric):
+    """A metric of sums over all samples. measure() gives a vector of a batch's sums; of_sums() makes the result of their totals."""
+
+    def of_sums(self, sums):
+        raise NotImplementedError(f"{type(self).__name__} does not define of_sums(sums)")
+
+    def update(self, value, samples: int = 1) -> None:
+        """Adds a batch's sums."""
+        numbers = value.numpy().astype("float64").tolist()
+        self._sums = [a + b for a, b in zip(self._sums, numbers)] if self._sums else numbers
+        self._count += samples
+
+    def result(self):
+        """The metric over all samples so far; NaN before the first."""
+        return self.of_sums(self._sums) if self._sums else float("nan")
+
+    def reset(self) -> None:
+        self._sums = []
+        super().reset()
+
+
+class _Binary(_Counted):
+    """Of the counts of true positives, false positives and false negatives."""
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None):
+        self.threshold = threshold
+        super().__init__(name)
+
+    def measure(self, labels, predictions):
+        said, true = predictions > self.threshold, _beside(labels, predictions) > 0.5
+        return _core.stack([_count(said & true), _count(said & ~true), _count(~said & true)])
+
+
+class Precision(_Binary):
+    """The fraction of positive predictions that are right; 0 without any. A prediction above the threshold is positive: 0.5 for probabilities, 0 for logits. Labels
+    are 0 or 1, of the predictions' shape."""
+
+    name = "precision"
+
+    def of_sums(self, sums):
+        return sums[0] / (sums[0] + sums[1]) if sums[0] else 0.0
+
+
+class Recall(_Binary):
+    """The fraction of positive labels that are predicted; 0 without any. As Precision."""
+
+    name = "recall"
+
+    def of_sums(self, sums):
+        return sums[0] / (sums[0] + sums[2]) if sums[0] else 0.0
+
+
+class F1(_Binary):
+    """The harmonic mean of precision and recall. As Precision."""
+
+    name = "f1"
+
+    def of_sums(self, sums):
+        return 2 * sums[0] / (2 * sums[0] + sums[1] + sums[2]) if sums[0] else 0.0
+
+
+class AUC(_Counted):
+    """The area under the curve of true over false positive rates, by trapezoids between `thresholds` thresholds from 0 to 1. Predictions are probabilities, labels 0 or 1."""
+
+    name = "auc"
+
+    def __init__(self, thresholds: int = 200, name: str | None = None):
+        if isinstance(thresholds, bool) or not isinstance(thresholds, int) or thresholds < 2:
+            raise errors.InvalidArgument(f"AUC: {errors.shown(thresholds)} thresholds", why="there are at least two", fix="pass 200")
+        self.thresholds = thresholds
+        super().__init__(name)
+
+    def measure(self, labels, predictions):
+        n = self.thresholds
+        edges = _core.constant([-1e-7, *(i / (n - 1) for i in range(1, n - 1)), 1 + 1e-7], "float32")
+        said = _core.reshape(_core.astype(predictions, "float32"), (-1, 1)) > edges
+        true = _core.reshape(_beside(labels, predictions) > 0.5, (-1, 1))
+        sums = [_core.sum(_core.astype(said & of, "float32"), 0) for of in (true, ~true)]
+        return _core.concat(sums)
+
+    def of_sums(self, sums):
+        true, false = sums[:self.thresholds], sums[self.thresholds:]
+        if not true[0] or not false[0]:
+            return 0.0
+        return sum((false[i] - false[i + 1]) * (true[i] + true[i + 1]) / 2 for i in range(self.thresholds - 1)) / true[0] / false[0]
+
+
+class R2(_Counted):
+    """1 - the squared errors' sum over the labels' squared deviations from their mean; with several columns, the mean of theirs."""
+
+    name = "r2"
+
+    def measure(self, labels, predictions):
+        y, p = (_core.reshape(_core.astype(t, "float32"), (t.shape[0], -1)) for t in (_beside(labels, predictions), predictions))
+        return _core.concat([_core.sum(_core.square(y - p), 0), _core.sum(y, 0), _core.sum(_core.square(y), 0), _core.reshape(_core.sum(_core.ones_like(y[:, 0])), (1,))])
+
+    def of_sums(self, sums):
+        k, n = len(sums) // 3, sums[-1]
+        spread = [sums[2 * k + i] - sums[k + i] ** 2 / n for i in range(k)]
+        return sum(1 - sums[i] / spread[i] if spread[i] > 0 else 0.0 for i in range(k)) / k
+
+
+class ConfusionMatrix(_Counted):
+    """How often class i was predicted as class j: lists [classes][classes]. Labels as for accuracy. Not shown in the progress bar."""
+
+    name = "confusion_matrix"
+
+    def __init__(self, classes: int, name: str | None = None):
+        if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
+            raise errors.InvalidArgument(f"ConfusionMatrix: {errors.shown(classes)} classes", why="there is at least one", fix="pass their number")
+        self.classes = classes
+        super().__init__(name)
+
+    def measure(self, labels, predictions):
+        rows, columns = (_core.one_hot(i, self.classes) for i in (_classes(labels, predictions), _core.argmax(predictions, -1)))
+        return _core.reshape(_core.matmul(rows, columns, transpose_a=True), (-1,))
+
+    def of_sums(self, sums):
+        return [[int(n) for n in sums[i * self.classes:(i + 1) * self.classes]] for i in range(self.classes)]
+
+
+def _beside(labels, predictions):
+    """Labels in the predictions' shape and dtype."""
+    labels = _core.astype(labels, predictions.dtype)
+    if len(labels.shape) + 1 == len(predictions.shape) and predictions.shape[-1] == 1:
+        return _core.expand_dims(labels, -1)
+    return _core.squeeze(labels, -1) if len(labels.shape) == len(predictions.shape) + 1 and labels.shape[-1] == 1 else labels
+
+
+def _classes(labels, predictions):
+    """int64 [rows] of labels [rows], [rows, 1] or one-hot rows."""
+    if len(labels.shape) == len(predictions.shape):
+        labels = _core.squeeze(labels, -1) if labels.shape[-1] == 1 else _core.argmax(labels, -1)
+    return _core.astype(labels, "int64")
+
+
+def _count(true):
+    return _core.sum(_core.astype(true, "float32"))
+
+
 class _FromFunction(Metric):
     def __init__(self, function):
         self._function = function
@@ -69,7 +258,10 @@ class _FromFunction(Metric):
         return _core.mean(self._function(labels, predictions))
 
 
-_BY_NAME = {"accuracy": Accuracy, "acc": Accuracy}
+_BY_NAME = {
+    "accuracy": Accuracy, "acc": Accuracy, "auc": AUC, "binary_accuracy": BinaryAccuracy, "f1": F1, "mae": MeanAbsoluteError, "mean_absolute_error": MeanAbsoluteError,
+    "mean_squared_error": MeanSquaredError, "mse": MeanSquaredError, "precision": Precision, "r2": R2, "recall": Recall, "top_k": TopK,
+}
 
 
 def get(metric) -> Metric:
@@ -87,4 +279,7 @@ def get(metric) -> Metric:
     raise errors.TypeMismatch(f"{errors.shown(metric)} is not a metric", fix="pass a name, a lm.metrics.Metric or a function (labels, predictions)")
 
 
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__ = _elsewhere.getter("lm.metrics", __all__)
 _border.guard(globals())

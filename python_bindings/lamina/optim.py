@@ -1,7 +1,7 @@
 """Optimizers: update Variables from gradients."""
 from __future__ import annotations
 
-from . import _border, _core, errors
+from . import _border, _core, _elsewhere, errors
 
 Optimizer = _core.optim.Optimizer
 SGD = _core.optim.SGD
@@ -9,7 +9,7 @@ RMSprop = _core.optim.RMSprop
 Adam = _core.optim.Adam
 AdamW = _core.optim.AdamW
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "get"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "get"]
 
 _BY_NAME = {"sgd": SGD, "rmsprop": RMSprop, "adam": Adam, "adamw": AdamW}
 
@@ -27,4 +27,50 @@ def get(optimizer):
     return optimizer
 
 
+def clip_by_value(gradients, limit: float) -> list:
+    """The gradients with every element limited to [-limit, limit]. None, the gradient of what is not connected, stays None."""
+    limit = _limit("clip_by_value", limit)
+    return [None if g is None else _core.clip(g, -limit, limit) for g in gradients]
+
+
+def clip_by_norm(gradients, limit: float) -> list:
+    """Each gradient scaled down to this L2 norm where its own is larger. None stays None."""
+    limit = _limit("clip_by_norm", limit)
+    return [None if g is None else _scaled(g, _squares(g), limit) for g in gradients]
+
+
+def clip_by_global_norm(gradients, limit: float) -> tuple:
+    """(gradients, norm): all gradients scaled by one factor, so that the L2 norm of all together is at most `limit`; and that norm before, a float32 scalar. None stays None.
+    Pascanu, Mikolov and Bengio 2013.
+
+        gradients, norm = lm.optim.clip_by_global_norm(tape.gradient(loss, variables), 1.0)
+    """
+    limit, gradients = _limit("clip_by_global_norm", limit), list(gradients)
+    squares = [_core.astype(_squares(g), "float32") for g in gradients if g is not None]
+    if not squares:
+        raise errors.InvalidArgument("clip_by_global_norm: there are no gradients", why="none of them is a tensor", fix="compute the loss from the variables while the tape is active")
+    total = _core.sum(_core.stack(squares))
+    return [None if g is None else _scaled(g, total, limit) for g in gradients], _core.sqrt(total)
+
+
+def _limit(what, limit) -> float:
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+        raise errors.InvalidArgument(f"{what}: the limit {errors.shown(limit)} is not a positive number", fix="pass 1.0")
+    return float(limit)
+
+
+def _squares(gradient):
+    """The sum of squares, in float32 for half types."""
+    return _core.sum(_core.square(_core.astype(gradient, "float32") if gradient.dtype.itemsize == 2 else gradient))
+
+
+def _scaled(gradient, squares, limit):
+    """gradient * limit / max(norm, limit)."""
+    factor = limit / _core.maximum(_core.sqrt(squares), limit)
+    return gradient * _core.astype(factor, gradient.dtype)
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__ = _elsewhere.getter("lm.optim", __all__)
 _border.guard(globals())

@@ -6,46 +6,23 @@ tool each costs only a branch.
 """
 from __future__ import annotations
 
-import functools
+import os
+import time
 import typing
 
-from . import _border, _core
+from . import _border, _core, errors
 from ._core.profiler import attached_by, listening, status
+from ._names import name_scope
 
-__all__ = ["attached", "attached_by", "capture", "DeviceStep", "listening", "range", "record", "status", "TimedRange"]
+__all__ = ["attached", "attached_by", "capture", "DeviceStep", "listening", "range", "record", "status", "TimedRange", "trace"]
 
 
-class range:
+class range(name_scope):
     """A range with this name: with lm.profiler.range("load batch"): ..., or @lm.profiler.range("evaluate") on a function.
 
     Ranges nest, per thread. In a traced function the name becomes part of the ops' names instead, like a layer's name, so that it is
-    visible whenever the graph runs. One object may be entered many times, also by several threads.
+    visible whenever the graph runs: it is a lm.name_scope.
     """
-
-    def __init__(self, name: str):
-        self.name = str(name)
-
-    def __enter__(self):
-        _core.profiler._enter(self.name)
-        return self
-
-    def __exit__(self, *error):
-        _core.profiler._leave()
-
-    def __call__(self, fn):
-        @functools.wraps(fn)
-        def ranged(*args, **kwargs):
-            call = fn
-            if _core.autograph_is_active():
-                from .autograph.conversion import converted
-                call = converted(fn)
-            with self:
-                return call(*args, **kwargs)
-
-        return ranged
-
-    def __repr__(self) -> str:
-        return f"lm.profiler.range({self.name!r})"
 
 
 class capture:
@@ -71,12 +48,14 @@ class TimedRange(typing.NamedTuple):
     """A range in a recording. Times are microseconds since the recording began."""
 
     text: str
-    kind: str  # "function", "instruction", "step", "layer" or "user"
+    kind: str  # "function", "instruction", "step", "layer", "user" or "input": waiting for the next element of a Dataset
     payload: int | None
     thread: int  # numbered in order of appearance
     parent: int | None  # index of the enclosing range in the list
     begin: float
     end: float
+    device: str = ""  # of an instruction: where it runs
+    stream: int | None = None  # of that device, from 0
 
 
 class DeviceStep(typing.NamedTuple):
@@ -138,6 +117,44 @@ class record:
 
 
 _DEPTHS = {"instruction": 1, "step": 2}
+
+
+class trace(record):
+    """with lm.profiler.trace("traces") as t: step(x, y) writes a Chrome trace into a folder, for ui.perfetto.dev or chrome://tracing.
+
+    The file has a lane per thread of the host and per stream of each device. A lane's boxes are named by layer, ops and line; waiting for the next element of a
+    Dataset is a box "wait for input". On a CPU the boxes of a stream are its instructions and the steps of its sections. On a GPU the host's lanes have the
+    launches; with device_steps=True, as in record(), the GPU's streams have the steps inside of sections, by the GPU's clock.
+
+    t.path: the file, which has a new name each time; several ranks write one each. t.ranges and print(t): as of record(). Also written when the
+    block raises. Raises BadFile when the folder cannot be written, StateError when a recording is already running.
+    """
+
+    path: str
+
+    def __init__(self, dir, device_steps: bool = False):
+        super().__init__(device_steps)
+        self._dir, self.path = os.fspath(dir), ""
+
+    def __enter__(self):
+        try:
+            os.makedirs(self._dir, exist_ok=True)
+        except OSError as problem:
+            raise errors.BadFile(f"profiler.trace: the folder cannot be made: {problem.strerror}", where=f"file '{self._dir}'", why="the trace is a file in it",
+                                 fix="pass a folder that can be written") from None
+        self._rank = _core.distributed.launch_report()["rank"]
+        super().__enter__()
+        self._began = time.time()
+        return self
+
+    def __exit__(self, *error):
+        from ._chrome_trace import write
+
+        super().__exit__(*error)
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._began))
+        name = f"lamina-{stamp}-{int(self._began % 1 * 1e6):06}-{os.getpid()}" + (f"-rank{self._rank}" if self._rank else "")
+        self.path = os.path.join(self._dir, f"{name}.json")
+        write(self.path, self, self._rank, self._began)
 
 
 def attached() -> bool:

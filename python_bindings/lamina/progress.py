@@ -50,6 +50,7 @@ class ProgressBar:
         self.clock = clock
         self.start = clock()
         self.step = 0
+        self.waited = 0.0  # seconds of it for data; shown from a tenth of the time on
         self._shown_at = None
         self._width = 0  # length of the current line on the terminal
         self._finished = False
@@ -83,23 +84,27 @@ class ProgressBar:
         per_step = format_step_time(elapsed / max(self.step, 1))
         total = self.step if self.total is None else self.total
         if self.verbose == 2:
-            print(f"{self.step}/{total} - {elapsed:.0f}s - {per_step}{self._metrics(metrics)}", file=self.file, flush=True)
+            print(f"{self.step}/{total} - {elapsed:.0f}s - {per_step}{self._waiting(elapsed)}{self._metrics(metrics)}", file=self.file, flush=True)
         elif self.verbose == 1:
-            text = f"{self.step}/{total} [{self._bar(total)}] - {format_duration(elapsed)} {per_step}{self._metrics(metrics)}"
+            text = f"{self.step}/{total} [{self._bar(total)}] - {format_duration(elapsed)} {per_step}{self._waiting(elapsed)}{self._metrics(metrics)}"
             self._show(text, final=True)
 
     def _line(self, metrics) -> str:
         elapsed = self.clock() - self.start
         if self.total is None:
-            return f"{self.step} - {format_duration(elapsed)}{self._metrics(metrics)}"
+            return f"{self.step} - {format_duration(elapsed)}{self._waiting(elapsed)}{self._metrics(metrics)}"
         remaining = elapsed / max(self.step, 1) * (self.total - self.step)
-        return f"{self.step}/{self.total} [{self._bar(self.total)}] - ETA: {format_duration(remaining)}{self._metrics(metrics)}"
+        return f"{self.step}/{self.total} [{self._bar(self.total)}] - ETA: {format_duration(remaining)}{self._waiting(elapsed)}{self._metrics(metrics)}"
 
     def _bar(self, total: int) -> str:
         if self.step >= total:
             return "=" * CELLS
         full = CELLS * self.step // max(total, 1)
         return "=" * max(full - 1, 0) + ">" + "." * (CELLS - max(full, 1))
+
+    def _waiting(self, elapsed: float) -> str:
+        share = self.waited / elapsed if elapsed > 0 else 0
+        return f" - waiting for data: {min(share, 1):.0%}" if share >= 0.1 else ""
 
     @staticmethod
     def _metrics(metrics) -> str:

@@ -20,8 +20,9 @@ nb::object arguments(PyObject* const* args, size_t count) {
 
 bool named(PyTypeObject* type, const char* name) { return std::strcmp(type->tp_name, name) == 0; }
 
-// Replaces the current Python exception by another one, or keeps it.
-void replace_error(PyObject* callable, PyObject* const* args, size_t nargs, PyObject* names) noexcept {
+// Replaces the current Python exception by another one, or keeps it, or gives the result that the function has for a model's symbolic
+// tensors.
+PyObject* replace_error(PyObject* callable, PyObject* const* args, size_t nargs, PyObject* names) noexcept {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
@@ -34,12 +35,14 @@ void replace_error(PyObject* callable, PyObject* const* args, size_t nargs, PyOb
     const bool method = named(Py_TYPE(callable), "nanobind.nb_method");
     nb::object other = nb::module_::import_("lamina._border")
                            .attr("failed")(nb::handle(callable), arguments(args, nargs), by_name, nb::bool_(method && nargs > 0), raised);
+    if (!PyExceptionInstance_Check(other.ptr())) return other.release().ptr();
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(other.ptr())), other.ptr());
-    return;
+    return nullptr;
   } catch (nb::python_error&) {
   } catch (const std::exception&) {
   }
   PyErr_SetObject(its_type.ptr(), raised.ptr());
+  return nullptr;
 }
 
 template <size_t way>
@@ -48,7 +51,7 @@ PyObject* border(PyObject* callable, PyObject* const* args, size_t nargsf, PyObj
   if (!result) [[unlikely]] {
     // nanobind keeps a flag of its own beside the reference count.
     constexpr size_t kCount = (size_t{1} << 32) - 1;
-    if (PyErr_Occurred()) replace_error(callable, args, nargsf & kCount, names);
+    if (PyErr_Occurred()) return replace_error(callable, args, nargsf & kCount, names);
   }
   return result;
 }
@@ -97,6 +100,16 @@ void put_borders(nb::handle value) {
 
 }  // namespace
 
-void bind_border(nb::module_& m) { put_borders_on_all(m.attr("__dict__")); }
+void bind_border(nb::module_& m) {
+  m.def(
+      "_set_signature",
+      [](nb::handle type, nb::handle property) {
+        auto* t = reinterpret_cast<PyTypeObject*>(type.ptr());
+        if (PyDict_SetItemString(t->tp_dict, "__signature__", property.ptr())) throw_python_error();
+        PyType_Modified(t);
+      },
+      nb::arg("type"), nb::arg("property"), "Sets __signature__ of a type of nanobind's, which Python code cannot change.");
+  put_borders_on_all(m.attr("__dict__"));
+}
 
 }  // namespace lamina::python

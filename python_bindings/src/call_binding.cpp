@@ -155,9 +155,11 @@ void convert_to_signature(const std::vector<TensorSpec>& signature, bool receive
     }
     if (PyLong_Check(o) || PyFloat_Check(o) || PyList_Check(o) || is_array(o)) {
       const DType wanted = signature[next++].dtype;
-      Tensor t = to_tensor(bound[i].value);
-      const bool weak = !is_array(o) && !is_floating(t.dtype()) && t.dtype() != DType::boolean && wanted != DType::boolean;
-      bound[i].value = to_python(weak ? to_tensor(bound[i].value, wanted) : std::move(t));
+      const Operand given(to_argument(bound[i].value), CallSite());
+      const DType own = given.tensor().dtype();
+      const bool number = !is_array(o) && (is_floating(own) ? is_floating(wanted) : own != DType::boolean && wanted != DType::boolean);
+      bound[i].value =
+          to_python(number ? to_tensor(bound[i].value, wanted) : given.resolve(wanted, given.tensor().device(), "the input_signature"));
     }
   }
 }

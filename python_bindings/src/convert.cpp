@@ -9,6 +9,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/functions/op_functions.h"
 #include "python_bindings/src/containers.h"
+#include "python_bindings/src/dlpack.h"
 #include "python_bindings/src/methods.h"
 
 namespace lamina::python {
@@ -62,12 +63,24 @@ struct BufferView {
 };
 
 nb::object numpy() { return nb::module_::import_("numpy"); }
+// What NumPy has by this name, kept for the life of the process in `place`. A static's initialiser would not do: an import lets other
+// threads run, and they would wait for the initialiser with the GIL.
+PyObject* numpys(const char* name, PyObject*& place) {
+  if (!place) place = nb::object(numpy().attr(name)).release().ptr();
+  return place;
+}
 
 // Converts a NumPy array, or what NumPy can convert to one. Copies.
 Tensor tensor_from_array(nb::handle value) {
   if (std::strcmp(Py_TYPE(value.ptr())->tp_name, "MaskedArray") == 0 && nb::cast<bool>(numpy().attr("ma").attr("is_masked")(value)))
     throw_type_error("a masked array with masked elements does not become a tensor", "a tensor has a value at every place",
                      "fill them, array.filled(0), and pass the mask as a tensor of its own");
+  // PyTorch's, JAX's: through DLPack, since not all of them give NumPy their memory. The copy is safe from changes in place.
+  if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), "__dlpack__") &&
+      !nb::isinstance(value, numpy().attr("ndarray")) && !nb::isinstance(value, numpy().attr("generic"))) {
+    const Tensor shared = tensor_from_dlpack(nb::borrow(value));
+    return shared.device().kind == DeviceKind::cpu ? constant(shared.data(), shared.type()) : shared;
+  }
   for (int attempt = 0;; ++attempt) {
     nb::object array = nb::borrow(value);
     if (attempt > 0) array = numpy().attr("ascontiguousarray")(value);
@@ -226,7 +239,7 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
     for (const nb::object& part : elements_of(value)) parts.push_back(tensor_of(part, dtype, depth + 1));
     return stack(parts, 0, CallSite());
   }
-  if (in.has_array) return tensor_from_array(numpy().attr("asarray")(value));
+  if (in.has_array) return tensor_from_array(numpy().attr("asarray")(value)).as_array(true);
   if (!in.any) in.kind = NestedNumbers::floating;  // empty lists are float32, as NumPy's are floating
   const DType d = dtype.value_or(in.kind == NestedNumbers::boolean   ? DType::boolean
                                  : in.kind == NestedNumbers::integer ? DType::i32
@@ -234,7 +247,8 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
   if (in.any) check_number(in, d);
   if (in.shape.empty()) {
     return number(in.kind, in.kind == NestedNumbers::floating ? 0 : in.integers[0], in.kind == NestedNumbers::floating ? in.floats[0] : 0,
-                  d);
+                  d)
+        .as_array(true);
   }
   const TensorType type{d, Shape(in.shape.begin(), in.shape.end())};
   std::vector<std::byte> bytes(size_t(byte_size(type)));
@@ -246,7 +260,7 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
       for (size_t i = 0; i < in.integers.size(); ++i) out[i] = element_of<T>(in.integers[i]);
     }
   });
-  return constant(bytes.data(), type);
+  return constant(bytes.data(), type).as_array(true);
 }
 
 }  // namespace
@@ -285,7 +299,8 @@ bool is_array(PyObject* o) {
   return true;
 }
 
-PyObject* wrap(Tensor tensor) {
+PyObject* wrap(Tensor tensor) { return wrap_argument(tensor.from_host() ? tensor.as_array(false) : std::move(tensor)); }
+PyObject* wrap_argument(Tensor tensor) {
   if (!tensor.defined()) return Py_NewRef(Py_None);
   nb::object o = nb::inst_alloc(reinterpret_cast<PyObject*>(tensor_type));
   new (nb::inst_ptr<void>(o)) Tensor(std::move(tensor));
@@ -385,7 +400,8 @@ std::vector<int64_t> to_axes(nb::handle value) {
 
 AxesOrAll to_axes_or_all(nb::handle value) { return value.is_none() ? AxesOrAll() : AxesOrAll(to_axes(value)); }
 
-Tensor to_tensor(nb::handle value, std::optional<DType> dtype) { return tensor_of(value, dtype, 0); }
+Tensor to_tensor(nb::handle value, std::optional<DType> dtype) { return tensor_of(value, dtype, 0).as_array(false); }
+Tensor to_argument(nb::handle value) { return tensor_of(value, {}, 0); }
 std::vector<Tensor> tensors_of(nb::handle values) {
   std::vector<Tensor> out;
   for (const nb::object& value : elements_of(values)) out.push_back(to_tensor(value));
@@ -406,7 +422,7 @@ Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
     return dtype ? astype(Operand(read, CallSite()), *dtype) : read;
   }
   if (is_array(o)) {
-    Tensor t = tensor_from_array(value);
+    Tensor t = tensor_from_array(value).as_array(true);
     return dtype && *dtype != t.dtype() ? astype(Operand(t, CallSite()), *dtype) : t;
   }
   if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) return tensor_from_numbers(value, dtype, depth);
@@ -417,7 +433,8 @@ Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
 }  // namespace
 
 static bool is_numpy_scalar(PyObject* o) {
-  static PyObject* generic = nb::object(numpy().attr("generic")).release().ptr();  // kept for the life of the process
+  static PyObject* place = nullptr;
+  PyObject* generic = numpys("generic", place);
   return PyType_IsSubtype(Py_TYPE(o), reinterpret_cast<PyTypeObject*>(generic));
 }
 
@@ -434,14 +451,14 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
   else if (is_variable(o))
     out.emplace(as_variable(o), CallSite());
   else if (PyList_Check(o) || PyTuple_Check(o))
-    out.emplace(to_tensor(value), CallSite());
+    out.emplace(to_argument(value), CallSite());
   else if (is_array(o)) {
-    // A NumPy scalar is a number like Python's; an array keeps its dtype.
+    // A NumPy scalar is a number like Python's.
     if (is_numpy_scalar(o)) {
       nb::object n = value.attr("item")();
       if (PyFloat_Check(n.ptr()) || PyLong_Check(n.ptr())) return to_operand(n, out);
     }
-    out.emplace(tensor_from_array(value), CallSite());
+    out.emplace(tensor_from_array(value).as_array(true), CallSite());
   } else {
     return false;
   }
@@ -457,13 +474,25 @@ Operand to_operand(nb::handle value) {
   return *std::move(out);
 }
 
+void keep_digits(nb::handle value, std::optional<Operand>& list, const Operand& other) {
+  if (!(PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) || !other.is_tensor() || other.tensor().dtype() != DType::f64) return;
+  if (list->tensor().from_host() && list->tensor().dtype() == DType::f32) list.emplace(to_tensor(value, DType::f64), CallSite());
+}
+
+std::pair<Operand, Operand> to_operands(nb::handle a, nb::handle b) {
+  std::optional<Operand> left(to_operand(a)), right(to_operand(b));
+  keep_digits(a, left, *right);
+  keep_digits(b, right, *left);
+  return {*std::move(left), *std::move(right)};
+}
+
 nb::object to_numpy(const Tensor& t) {
   t.concrete("numpy()");
   if (t.dtype() == DType::bf16)
     throw_type_error("NumPy has no bfloat16", "its floating dtypes are float16, float32 and float64",
                      "write lm.astype(x, lm.float32).numpy()");
-  static PyObject* empty = nb::object(numpy().attr("empty")).release().ptr();  // kept for the life of the process
-  nb::object array = nb::handle(empty)(to_python(t.shape()), numpy_name(t.dtype()));
+  static PyObject* empty = nullptr;
+  nb::object array = nb::handle(numpys("empty", empty))(to_python(t.shape()), numpy_name(t.dtype()));
   BufferView buffer(array.ptr(), PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);
   if (!buffer.ok) throw_python_error();
   ReleasedGil release;

@@ -24,7 +24,8 @@ inline const Variable& as_variable(PyObject* o) {
   if (!is_variable(o) || !nb::inst_ready(o)) throw_not_made(o, reinterpret_cast<PyObject*>(variable_type));
   return *nb::inst_ptr<Variable>(nb::handle(o));
 }
-PyObject* wrap(Tensor tensor);  // a new reference; None for an undefined tensor
+PyObject* wrap(Tensor tensor);           // a new reference; None for an undefined tensor
+PyObject* wrap_argument(Tensor tensor);  // the same, still marked as of the host if it is
 // The docstring of an op.
 inline const char* doc_of(const char* op) { return ir::find_op(op).doc; }
 // A Python object that signatures and stubs show as a Tensor.
@@ -47,6 +48,8 @@ nb::tuple to_python(const Shape& shape);         // None for unknown dimensions
 std::vector<int64_t> to_axes(nb::handle value);  // None: empty
 AxesOrAll to_axes_or_all(nb::handle value);      // None: all
 
+// As lm.constant, for an operand or an argument: arrays and lists are marked as of the host (Tensor::from_host).
+Tensor to_argument(nb::handle value);
 // lm.constant: converts numbers, nested lists, NumPy arrays and scalars, tensors. Copies.
 Tensor to_tensor(nb::handle value, std::optional<DType> dtype = {});
 std::vector<Tensor> tensors_of(nb::handle values);  // of each element
@@ -54,6 +57,9 @@ nb::list to_list(std::span<const Tensor> tensors);
 // An argument of an op; Python numbers stay weakly typed. False for anything else (no exception is set).
 bool to_operand(nb::handle value, std::optional<Operand>& out);
 Operand to_operand(nb::handle value);  // throws type
+// Two operands of one op. A list of floats next to a float64 tensor keeps its digits.
+std::pair<Operand, Operand> to_operands(nb::handle a, nb::handle b);
+void keep_digits(nb::handle value, std::optional<Operand>& list, const Operand& other);
 // Whether constant() would take it as data rather than as a Python value: NumPy arrays and scalars.
 bool is_array(PyObject* value);
 std::string shown(nb::handle value);  // its repr, shortened; its type if that fails

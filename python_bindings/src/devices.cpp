@@ -18,6 +18,31 @@
 namespace lamina::python {
 namespace {
 
+std::vector<std::string> cpu_features() {
+  std::vector<std::string> out;
+#if defined(__x86_64__)
+#define LAMINA_FEATURE(name, word) \
+  if (__builtin_cpu_supports(name)) out.emplace_back(word)
+  LAMINA_FEATURE("sse2", "sse2");
+  LAMINA_FEATURE("sse3", "sse3");
+  LAMINA_FEATURE("ssse3", "ssse3");
+  LAMINA_FEATURE("sse4.1", "sse4_1");
+  LAMINA_FEATURE("sse4.2", "sse4_2");
+  LAMINA_FEATURE("avx", "avx");
+  LAMINA_FEATURE("avx2", "avx2");
+  LAMINA_FEATURE("fma", "fma");
+  LAMINA_FEATURE("avx512f", "avx512f");
+  LAMINA_FEATURE("avx512bw", "avx512bw");
+  LAMINA_FEATURE("avx512dq", "avx512dq");
+  LAMINA_FEATURE("avx512vl", "avx512vl");
+  LAMINA_FEATURE("avx512vnni", "avx512_vnni");
+#undef LAMINA_FEATURE
+#elif defined(__aarch64__)
+  out.emplace_back("neon");  // part of the architecture
+#endif
+  return out;
+}
+
 // with lm.device("cpu:0"): ...
 class DeviceContext {
  public:
@@ -171,10 +196,9 @@ void bind_devices(nb::module_& m) {
   c.def(
       "set_virtual_devices", [](const std::string& kind, int count) { config::set_virtual_devices(kind, count); }, nb::arg("kind"),
       nb::arg("count"),
-      "Splits the CPU into `count` devices, \"cpu:0\" to \"cpu:N-1\", each with its own streams and its share of threads and memory. "
-      "`kind` "
-      "is\n"
-      "\"cpu\". Call it at the start of the program: it raises once a device other than cpu:0 is in use.");
+      "Splits the CPU (`kind` \"cpu\") into `count` devices, \"cpu:0\" to \"cpu:N-1\", each with its own streams and its share of threads\n"
+      "and memory; or each GPU (`kind` \"gpu\") into \"gpu:0/0\" to \"gpu:0/N-1\", each with its own streams and its share of memory and\n"
+      "multiprocessors. Call it at the start of the program: it raises once a device other than cpu:0, or a GPU, is in use.");
   c.def(
       "threads", [] { return config::threads(); },
       "Threads per CPU device: LAMINA_THREADS, else the cores this process may use, divided among the CPU's devices.");
@@ -194,6 +218,11 @@ void bind_devices(nb::module_& m) {
   c.def(
       "cpu_isa", [] { return config::cpu_isa(); },
       "The instruction set of the CPU kernels: avx512, avx2 or scalar; LAMINA_CPU forces one.");
+  c.def(
+      "cpu_features", [] { return cpu_features(); }, nb::sig("def cpu_features() -> list[str]"),
+      "The processor's vector extensions by name, such as sse4_2, avx2, fma, avx512f. Kernels are chosen among them when the program runs: "
+      "see "
+      "cpu_isa().");
 
   nb::module_ cuda = m.def_submodule("cuda", "Whether there is a GPU.");
   cuda.def("is_available", [] { return cuda::is_available(); });

@@ -1,12 +1,19 @@
 // Ranks of a job, and collectives of arrays on the host.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "graph/cost/ranks.h"
+#include "graph/frontend/data_parallel.h"
 #include "graph/frontend/factories.h"
+#include "graph/functions/collectives.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "runtime/dist/collectives.h"
+#include "runtime/dist/stop.h"
 #include "runtime/dist/world.h"
+#include "runtime/io/checksum.h"
 
 namespace lamina::python {
 namespace {
@@ -44,6 +51,96 @@ int64_t count_of_leaf(const dist::Communicator& c, int64_t shards, const Tensor&
          .why = own ? cat("its shards are stacked along the first axis: ", own) : std::string("there are fewer shards than ranks"),
          .fix = "pass this rank's shards, or leave out `shards` for one array of each rank"});
   return leaves.size() / own;
+}
+
+std::vector<VmapArgument> arguments_of(nb::list tensors, const std::vector<std::optional<int64_t>>& axes,
+                                       const std::vector<std::string>& names) {
+  std::vector<VmapArgument> out;
+  for (size_t i = 0; i < tensors.size(); ++i) out.push_back({to_tensor(tensors[i]), axes.at(i), names.at(i)});
+  return out;
+}
+
+dist::DataParallelOptions options_of(const std::string& name, int64_t shards, const std::vector<std::string>& devices) {
+  dist::DataParallelOptions options{.shards = shards, .name = name};
+  for (const std::string& device : devices) options.devices.push_back(parse_device(device));
+  return options;
+}
+
+// body([tensor, ...]) -> [tensor, ...]. Also the nodes that mix rows: (op, type, line).
+nb::object call_by_rows(const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes,
+                        const std::vector<std::string>& names, int64_t rows, int64_t shards, const std::vector<std::string>& devices,
+                        nb::handle body) {
+  const std::vector<VmapArgument> arguments = arguments_of(tensors, axes, names);
+  const SourceLine line = CallSite().line();
+  std::vector<passes::GatheredRows> gathered;
+  std::vector<Tensor> results;
+  {
+    const ReleasedGil release;
+    const auto run = [&](std::span<const Tensor> whole) {
+      const HeldGil gil;
+      nb::list given;
+      for (const Tensor& t : whole) given.append(to_python(t));
+      std::vector<Tensor> out;
+      for (const nb::object& r : elements_of(nb::cast<nb::list>(body(given))))
+        out.push_back(is_variable(r.ptr()) ? as_variable(r.ptr()).read(CallSite()) : to_tensor(r));
+      return out;
+    };
+    results = dist::call_by_rows(options_of(name, shards, devices), arguments, rows, line, run, &gathered);
+  }
+  nb::list out, notes;
+  for (Tensor& t : results) out.append(to_python(std::move(t)));
+  for (const passes::GatheredRows& g : gathered) notes.append(nb::make_tuple(g.op, g.value, text(g.line)));
+  return nb::make_tuple(out, notes);
+}
+
+void bind_collectives(nb::module_& m) {
+  m.def(
+      "graph_all_reduce",
+      [](nb::handle x, std::optional<int64_t> shards, const std::string& name) {
+        const Operand operand = to_operand(x);
+        return unlocked({&operand}, [&] { return dist::all_reduce(operand, shards, name); });
+      },
+      nb::arg("x"), nb::arg("shards").none(), nb::arg("name"));
+  m.def(
+      "graph_all_gather",
+      [](nb::handle x, const std::string& name) {
+        const Operand operand = to_operand(x);
+        return unlocked({&operand}, [&] { return dist::all_gather(operand, name); });
+      },
+      nb::arg("x"), nb::arg("name"));
+  m.def(
+      "graph_reduce_scatter",
+      [](nb::handle x, std::optional<int64_t> shards, const std::string& name) {
+        const Operand operand = to_operand(x);
+        return unlocked({&operand}, [&] { return dist::reduce_scatter(operand, shards, name); });
+      },
+      nb::arg("x"), nb::arg("shards").none(), nb::arg("name"));
+  m.def(
+      "graph_broadcast",
+      [](nb::handle x, int64_t root, const std::string& name) {
+        const Operand operand = to_operand(x);
+        return unlocked({&operand}, [&] { return dist::broadcast(operand, root, name); });
+      },
+      nb::arg("x"), nb::arg("root"), nb::arg("name"));
+  m.def(
+      "graph_send_receive",
+      [](nb::handle x, const std::vector<std::pair<int64_t, int64_t>>& routes, const std::string& name) {
+        const Operand operand = to_operand(x);
+        return unlocked({&operand}, [&] { return dist::send_receive(operand, routes, name); });
+      },
+      nb::arg("x"), nb::arg("routes"), nb::arg("name"));
+  m.def(
+      "rows_of_batch",
+      [](const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes, const std::vector<std::string>& names,
+         int64_t shards, const std::vector<std::string>& devices) {
+        const std::vector<VmapArgument> arguments = arguments_of(tensors, axes, names);
+        const SourceLine line = CallSite().line();
+        const ReleasedGil release;
+        return dist::rows_of_batch(options_of(name, shards, devices), arguments, line);
+      },
+      nb::arg("name"), nb::arg("tensors"), nb::arg("axes"), nb::arg("names"), nb::arg("shards"), nb::arg("devices"));
+  m.def("call_by_rows", call_by_rows, nb::arg("name"), nb::arg("tensors"), nb::arg("axes"), nb::arg("names"), nb::arg("rows"),
+        nb::arg("shards"), nb::arg("devices"), nb::arg("body"));
 }
 
 }  // namespace
@@ -114,9 +211,56 @@ void bind_distributed(nb::module_& root) {
                                                     .where = text(CallSite().line()),
                                                     .why = "each rank has at least one shard of a batch",
                                                     .fix = cat("start at most ", shards, " ranks, or use more shards")});
-        return nb::make_tuple(dist::part_of(rows, shards, own.begin).begin, dist::part_of(rows, shards, own.end - 1).end);
+        const dist::Range mine = dist::rows_of_rank(rows, shards, dist::size(), dist::rank());
+        return nb::make_tuple(mine.begin, mine.end);
       },
       nb::arg("rows"), nb::arg("shards"), "The first row of a batch that is this rank's, and the row after its last one.");
+  m.def(
+      "end_of_step",
+      [](const std::string& name) {
+        int signal = 0;
+        call([&](dist::Communicator& c, dist::Subject s) { signal = dist::end_of_step(c, s); }, name);
+        return signal;
+      },
+      nb::arg("name"), "The signal that asked any rank to stop, the same on all; 0: none. All ranks call it, with the same name.");
+  m.def(
+      "expect_stops", [](bool expected) { dist::expect_stops(expected, dist::rank() == 0); }, nb::arg("expected"),
+      nb::call_guard<ReleasedGil>(), "Whether SIGTERM and SIGUSR1 wait for end_of_step. Calls are counted.");
+  m.def(
+      "checksum",
+      [](nb::handle x) {
+        const Host host(x);
+        const auto* bytes = static_cast<const std::byte*>(host.data());
+        const ReleasedGil release;
+        return io::crc32({bytes, size_t(host.tensor.size()) * size_of(host.tensor.dtype())});
+      },
+      nb::arg("x"));
+  m.def(
+      "modelled_steps",
+      [](const std::string& device, int count, int hosts, double microseconds, std::vector<double> gradients) {
+        const cost::Ranks ranks{parse_device(device), count, hosts};
+        const cost::Step step{microseconds, std::move(gradients)};
+        nb::list out;
+        for (const cost::Exchange e : {cost::Exchange::in_launch, cost::Exchange::beside, cost::Exchange::after}) {
+          if (e == cost::Exchange::in_launch && !cost::reach_memory(ranks)) continue;
+          const cost::StepTime t = cost::step_time(step, ranks, e);
+          out.append(nb::make_tuple(cost::name(e), t.sums, t.microseconds, t.exposed, e != cost::Exchange::in_launch));
+        }
+        return nb::make_tuple(cost::text(ranks), out);
+      },
+      nb::arg("device"), nb::arg("count"), nb::arg("hosts"), nb::arg("microseconds"), nb::arg("gradients"),
+      "What joins the ranks, and (how gradients are summed, in how many sums, microseconds of a step, of which exposed, whether Lamina can "
+      "do "
+      "it) for each way, modelled.");
+  m.def(
+      "measured_sums",
+      [] {
+        const ReleasedGil release;
+        const cost::HostSums sums = cost::measured_sums(dist::world());
+        return std::make_pair(sums.latency, sums.bytes);
+      },
+      "(latency in microseconds, bytes per microsecond) of sums of arrays over the ranks on this machine. All ranks call it.");
+  bind_collectives(m);
   m.def("end", [] { dist::end_world(); }, nb::call_guard<ReleasedGil>());
   m.def("mpi_report", [] { return dist::mpi_report(); });
   m.def(

@@ -12,9 +12,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/device.h"
-#include "python_bindings/src/call_binding.h"
+#include "python_bindings/src/function_calls.h"
 #include "python_bindings/src/live_captures.h"
-#include "python_bindings/src/retrace_warning.h"
+#include "python_bindings/src/trace_warnings.h"
 #include "python_bindings/src/trainable.h"
 #include "python_bindings/src/training_flag.h"
 
@@ -58,12 +58,6 @@ struct FunctionObject {
 PyTypeObject* function_type = nullptr;
 
 FunctionObject* self_of(PyObject* o) { return reinterpret_cast<FunctionObject*>(o); }
-
-struct Call {
-  PyObject* const* args;
-  Py_ssize_t count;  // positional
-  PyObject* names;   // of the keyword arguments, which follow; may be null
-};
 
 const CallBinding& binding_of(FunctionObject* self) {
   State& state = *self->state;
@@ -231,7 +225,7 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
       return trace_body(self, prepared, tensors, variables);
     });
   }
-  emit_retrace_warning();
+  warn_of_trace(*made);
   self->state->live.add({self->python_function, prepared.values()}, *made);
   return made->shared_from_this();
 }
@@ -279,6 +273,7 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
     }
     Prepared prepared(self, {args, count, names}, !state.function);
     const std::shared_ptr<ConcreteFunction> concrete = get_concrete(self, prepared);
+    look_at_call(keep, {args, count, names}, concrete);
     state.trainable.pass_on();
     return run(*concrete, prepared.flat.tensors, prepared.flat.variables);
   });
@@ -424,39 +419,17 @@ PyObject* inspect_call(PyObject* o, PyObject* const* args, Py_ssize_t count, PyO
   return guarded([&] { return nb::cast(concrete_for(o, args, count, names)->inspect()).release().ptr(); });
 }
 
-// explain(...) has an argument device= of its own, unless the function has one of that name.
-struct ExplainCall {
-  std::vector<PyObject*> arguments;
-  Py_ssize_t positional;
-  nb::object names;
-  std::optional<Device> device;
-  ExplainCall(FunctionObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords)
-      : arguments(args, args + count), positional(count) {
-    const Py_ssize_t given = keywords ? PyTuple_GET_SIZE(keywords) : 0;
-    nb::list others;
-    for (Py_ssize_t i = 0; i < given; ++i) {
-      PyObject* name = PyTuple_GET_ITEM(keywords, i);
-      if (PyUnicode_CompareWithASCIIString(name, "device") == 0 && !binding_of(self).takes("device")) {
-        device = parse_device(nb::cast<std::string>(nb::handle(args[count + i])));
-      } else {
-        others.append(nb::handle(name));
-        arguments.push_back(args[count + i]);
-      }
-    }
-    if (others.size() > 0) names = nb::tuple(others);
-  }
-};
-
 PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     const State& state = *self_of(o)->state;
-    const ExplainCall call(self_of(o), args, count, names);
-    if (!call.arguments.empty() || binding_of(self_of(o)).parameter_count() == 0) {
+    const ExplainCall call(binding_of(self_of(o)), {args, count, names});
+    if (call.has_ranks()) return call.explain_ranks(nb::handle(o)).release().ptr();
+    if (!call.is_empty() || binding_of(self_of(o)).parameter_count() == 0) {
       FunctionObject* self = self_of(o);
-      Prepared prepared(self, {call.arguments.data(), call.positional, call.names.ptr()}, !self->state->function);
+      Prepared prepared(self, call.rest(), !self->state->function);
       std::vector<TensorType> lengths;
       for (const Tensor& t : prepared.flat.tensors) lengths.push_back(t.type());
-      return to_python(get_concrete(self, prepared)->explanation(call.device, lengths)).release().ptr();
+      return to_python(get_concrete(self, prepared)->explanation(call.device(), lengths)).release().ptr();
     }
     if (!state.function || state.function->concrete_functions().empty()) {
       throw Error(ErrorKind::state, {.what = cat("explain: ", state.name, " has no graph yet"),
@@ -464,7 +437,7 @@ PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject
                                      .why = "",
                                      .fix = "call it first, or pass explain() its arguments"});
     }
-    return to_python(state.function->concrete_functions().back()->explanation(call.device)).release().ptr();
+    return to_python(state.function->concrete_functions().back()->explanation(call.device())).release().ptr();
   });
 }
 
@@ -501,7 +474,9 @@ PyMethodDef methods[] = {
     {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(explain)), METH_FASTCALL | METH_KEYWORDS,
      "As text: the graph, the passes, what was fused, the program and its times; for these arguments, or without any for the newest "
      "graph.\n"
-     "device=: a device to plan for, one that is not there too (\"null:h100\"); nothing runs. The result is a lm.Explanation."},
+     "device=: a device to plan for, one that is not there too (\"null:h100\"); nothing runs. The result is a lm.Explanation.\n"
+     "count=, hosts=: with device=, also what a training step takes on so many GPUs, evenly on so many hosts, that share the batch: "
+     "modelled."},
     {"_outside", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(get_outside)), METH_FASTCALL,
      "The _outside of those graphs that a call would take now; of a method, for this instance."},
     {nullptr, nullptr, 0, nullptr},
@@ -592,6 +567,7 @@ void bind_function(nb::module_& m) {
   m.attr("Function") = nb::handle(type);
   set_garbage_collector(collect_garbage);
   watch_retraces();
+  bind_function_calls(m);
   m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,
         nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none());
   m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");

@@ -148,13 +148,19 @@ nn::ConvOptions conv_options(nb::handle strides, nb::handle padding, nb::handle 
           name};
 }
 
+template <class L>
+void bind_plain_call(nb::class_<L>& c) {
+  c.def("call", [](L& l, nb::handle x) { return to_python(l.call(l.input_of(to_operand(x)), false)); }, nb::arg("x"));
+}
+
 // Arguments shared by layers with a kernel and a bias.
 template <class L>
 void bind_conv_members(nb::class_<L>& c) {
+  bind_autocast(c);
   c.def(
        "build", [](L& l, nb::handle shape) { l.build({l.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
       .def(
-          "call", [](L& l, nb::handle x) { return to_python(l.call(to_tensor(x), false)); }, nb::arg("x"))
+          "call", [](L& l, nb::handle x) { return to_python(l.call(l.input_of(to_operand(x)), false)); }, nb::arg("x"))
       .def_prop_ro("kernel", [](const L& l) { return l.kernel(); })
       .def_prop_ro("bias", [](const L& l) { return l.bias(); });
 }
@@ -199,7 +205,61 @@ void bind_image_layers(nb::module_& m) {
       nb::arg("activation").none(), nb::arg("use_bias"), nb::arg("kernel_initializer"), nb::arg("bias_initializer"), nb::arg("dtype"),
       nb::arg("name"));
   bind_conv_members(conv1d_class);
-  nb::class_<nn::BatchNorm>(m, "BatchNorm", "The computation of lm.nn.BatchNorm.")
+  nb::class_<nn::Conv1DTranspose> line_transpose_class(m, "Conv1DTranspose", "The computation of lm.nn.Conv1DTranspose.");
+  line_transpose_class.def(
+      "__init__",
+      [](nn::Conv1DTranspose* self, int64_t filters, nb::handle window, nb::handle strides, nb::handle padding, nb::handle dilation,
+         int64_t groups, nb::handle activation, bool use_bias, nb::handle kernel, nb::handle bias, nb::handle dtype,
+         const std::string& name, int64_t output_padding) {
+        new (self) nn::Conv1DTranspose(
+            filters, to_one(window, "kernel_size"),
+            conv_options(strides, padding, dilation, groups, activation, use_bias, kernel, bias, dtype, name, true), output_padding);
+      },
+      nb::arg("filters"), nb::arg("kernel_size"), nb::arg("strides"), nb::arg("padding"), nb::arg("dilation_rate"), nb::arg("groups"),
+      nb::arg("activation").none(), nb::arg("use_bias"), nb::arg("kernel_initializer"), nb::arg("bias_initializer"), nb::arg("dtype"),
+      nb::arg("name"), nb::arg("output_padding"));
+  bind_conv_members(line_transpose_class);
+  nb::class_<nn::DepthwiseConv2D> depthwise_class(m, "DepthwiseConv2D", "The computation of lm.nn.DepthwiseConv2D.");
+  depthwise_class.def(
+      "__init__",
+      [](nn::DepthwiseConv2D* self, nb::handle window, int64_t multiplier, nb::handle strides, nb::handle padding, nb::handle dilation,
+         nb::handle activation, bool use_bias, nb::handle kernel, nb::handle bias, nb::handle dtype, const std::string& name) {
+        new (self) nn::DepthwiseConv2D(to_pair(window, "kernel_size"), multiplier,
+                                       conv_options(strides, padding, dilation, 1, activation, use_bias, kernel, bias, dtype, name, false));
+      },
+      nb::arg("kernel_size"), nb::arg("depth_multiplier"), nb::arg("strides"), nb::arg("padding"), nb::arg("dilation_rate"),
+      nb::arg("activation").none(), nb::arg("use_bias"), nb::arg("kernel_initializer"), nb::arg("bias_initializer"), nb::arg("dtype"),
+      nb::arg("name"));
+  bind_conv_members(depthwise_class);
+  nb::class_<nn::Pool1D> pool_class(m, "Pool1D", "The computation of lm.nn.MaxPool1D and lm.nn.AveragePooling1D.");
+  pool_class.def(
+      "__init__",
+      [](nn::Pool1D* self, bool max, nb::handle window, nb::handle stride, nb::handle padding, const std::string& name) {
+        new (self) nn::Pool1D(max ? nn::Pool2D::Kind::max : nn::Pool2D::Kind::average, to_one(window, "pool_size"),
+                              stride.is_none() ? 0 : to_one(stride, "strides"), to_line_padding(padding), name);
+      },
+      nb::arg("max"), nb::arg("pool_size"), nb::arg("strides").none(), nb::arg("padding"), nb::arg("name"));
+  bind_plain_call(pool_class);
+  nb::class_<nn::UpSampling2D> up_class(m, "UpSampling2D", "The computation of lm.nn.UpSampling2D.");
+  up_class.def(
+      "__init__",
+      [](nn::UpSampling2D* self, nb::handle size, const std::string& name) { new (self) nn::UpSampling2D(to_pair(size, "size"), name); },
+      nb::arg("size"), nb::arg("name"));
+  bind_plain_call(up_class);
+  nb::class_<nn::ZeroPadding2D> zeros_class(m, "ZeroPadding2D", "The computation of lm.nn.ZeroPadding2D.");
+  zeros_class.def(
+      "__init__",
+      [](nn::ZeroPadding2D* self, nb::handle padding, const std::string& name) {
+        new (self) nn::ZeroPadding2D(to_padding(padding).pads(), name);
+      },
+      nb::arg("padding"), nb::arg("name"));
+  bind_plain_call(zeros_class);
+}
+
+void bind_normalization_layers(nb::module_& m) {
+  nb::class_<nn::BatchNorm> batch_norm_class(m, "BatchNorm", "The computation of lm.nn.BatchNorm.");
+  bind_autocast(batch_norm_class);
+  batch_norm_class
       .def(
           "__init__",
           [](nn::BatchNorm* self, double momentum, double epsilon, bool center, bool scale, nb::handle dtype, const std::string& name) {
@@ -209,13 +269,15 @@ void bind_image_layers(nb::module_& m) {
       .def(
           "build", [](nn::BatchNorm& l, nb::handle shape) { l.build({l.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
       .def(
-          "call", [](nn::BatchNorm& l, nb::handle x, bool training) { return to_python(l.call(to_tensor(x), training)); }, nb::arg("x"),
-          nb::arg("training"))
+          "call", [](nn::BatchNorm& l, nb::handle x, bool training) { return to_python(l.call(l.input_of(to_operand(x)), training)); },
+          nb::arg("x"), nb::arg("training"))
       .def_prop_ro("gamma", [](const nn::BatchNorm& l) { return l.gamma(); })
       .def_prop_ro("beta", [](const nn::BatchNorm& l) { return l.beta(); })
       .def_prop_ro("moving_mean", [](const nn::BatchNorm& l) { return l.moving_mean(); })
       .def_prop_ro("moving_variance", [](const nn::BatchNorm& l) { return l.moving_variance(); });
-  nb::class_<nn::LayerNorm>(m, "LayerNorm", "The computation of lm.nn.LayerNorm.")
+  nb::class_<nn::LayerNorm> layer_norm_class(m, "LayerNorm", "The computation of lm.nn.LayerNorm.");
+  bind_autocast(layer_norm_class);
+  layer_norm_class
       .def(
           "__init__",
           [](nn::LayerNorm* self, nb::handle axis, double epsilon, bool center, bool scale, nb::handle dtype, const std::string& name) {
@@ -225,9 +287,36 @@ void bind_image_layers(nb::module_& m) {
       .def(
           "build", [](nn::LayerNorm& l, nb::handle shape) { l.build({l.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
       .def(
-          "call", [](nn::LayerNorm& l, nb::handle x) { return to_python(l.call(to_tensor(x), false)); }, nb::arg("x"))
+          "call", [](nn::LayerNorm& l, nb::handle x) { return to_python(l.call(l.input_of(to_operand(x)), false)); }, nb::arg("x"))
       .def_prop_ro("gamma", [](const nn::LayerNorm& l) { return l.gamma(); })
       .def_prop_ro("beta", [](const nn::LayerNorm& l) { return l.beta(); });
+  nb::class_<nn::RMSNorm> rms_class(m, "RMSNorm", "The computation of lm.nn.RMSNorm.");
+  bind_autocast(rms_class);
+  rms_class
+      .def(
+          "__init__",
+          [](nn::RMSNorm* self, double epsilon, nb::handle dtype, const std::string& name) {
+            new (self) nn::RMSNorm({epsilon, to_dtype(dtype), name});
+          },
+          nb::arg("epsilon"), nb::arg("dtype"), nb::arg("name"))
+      .def(
+          "build", [](nn::RMSNorm& l, nb::handle shape) { l.build({l.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
+      .def_prop_ro("scale", [](const nn::RMSNorm& l) { return l.scale(); });
+  bind_plain_call(rms_class);
+  nb::class_<nn::GroupNorm> group_class(m, "GroupNorm", "The computation of lm.nn.GroupNorm.");
+  bind_autocast(group_class);
+  group_class
+      .def(
+          "__init__",
+          [](nn::GroupNorm* self, int64_t groups, double epsilon, bool center, bool scale, nb::handle dtype, const std::string& name) {
+            new (self) nn::GroupNorm({groups, epsilon, center, scale, to_dtype(dtype), name});
+          },
+          nb::arg("groups"), nb::arg("epsilon"), nb::arg("center"), nb::arg("scale"), nb::arg("dtype"), nb::arg("name"))
+      .def(
+          "build", [](nn::GroupNorm& l, nb::handle shape) { l.build({l.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
+      .def_prop_ro("gamma", [](const nn::GroupNorm& l) { return l.gamma(); })
+      .def_prop_ro("beta", [](const nn::GroupNorm& l) { return l.beta(); });
+  bind_plain_call(group_class);
   nb::class_<nn::Embedding>(m, "Embedding", "The computation of lm.nn.Embedding.")
       .def(
           "__init__",
@@ -237,7 +326,7 @@ void bind_image_layers(nb::module_& m) {
           nb::arg("input_dim"), nb::arg("output_dim"), nb::arg("embeddings_initializer"), nb::arg("dtype"), nb::arg("name"))
       .def("build", [](nn::Embedding& l) { l.build({DType::i32, {}}); })
       .def(
-          "call", [](nn::Embedding& l, nb::handle ids) { return to_python(l.call(to_tensor(ids), false)); }, nb::arg("ids"))
+          "call", [](nn::Embedding& l, nb::handle ids) { return to_python(l.call(l.input_of(to_operand(ids)), false)); }, nb::arg("ids"))
       .def_prop_ro("embeddings", [](const nn::Embedding& l) { return l.embeddings(); });
 }
 
@@ -247,6 +336,7 @@ void bind_image(nb::module_& root) {
   bind_functions(root);
   nb::module_ m = nb::cast<nb::module_>(root.attr("nn"));
   bind_image_layers(m);
+  bind_normalization_layers(m);
 }
 
 }  // namespace lamina::python

@@ -5,6 +5,7 @@
 
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/function.h"
+#include "python_bindings/src/methods.h"
 
 namespace lamina::python {
 namespace {
@@ -111,7 +112,7 @@ nb::object to_python(const Explanation& e) {
     one["name"] = l.name, one["device"] = text(l.device), one["label"] = l.label,
     one["line"] = l.line.known() ? text(l.line) : std::string();
     one["stream"] = l.stream, one["wait"] = l.wait_for, one["signal"] = l.signal < 0 ? nb::object(nb::none()) : nb::cast(l.signal);
-    one["section_steps"] = l.section_steps, one["why_alone"] = l.why_alone, one["details"] = l.details;
+    one["section_steps"] = l.section_steps, one["why_alone"] = l.why_alone, one["details"] = l.details, one["steps"] = l.steps;
     one["predicted_us"] = l.predicted_us < 0 ? nb::object(nb::none()) : nb::cast(l.predicted_us);
     one["measured_us"] = l.measured_us < 0 ? nb::object(nb::none()) : nb::cast(l.measured_us);
     launches.append(one);
@@ -140,6 +141,7 @@ std::vector<TensorSpec> to_specs(nb::handle signature) {
 }
 
 void bind_inspect(nb::module_& m) {
+  add_method(m, "_repr_html_", [](nb::handle self) { return nb::module_::import_("lamina._html").attr("of_tensor")(self); });
   m.def("_described", described_result, nb::arg("result").none(),
         "The nesting of a result as tuples: see described_result() in structure.h.");
   nb::class_<TensorSpec>(m, "TensorSpec", nb::is_weak_referenceable(),
@@ -189,6 +191,7 @@ void bind_inspect(nb::module_& m) {
           "The same, nested as the function's result is.")
       .def_prop_ro(
           "variables", [](const Concrete& c) { return c.function->variables(); }, "The Variables that the graph reads or writes.")
+      .def_prop_ro("_assigned", [](const Concrete& c) { return c.function->assigned(); })
       .def_prop_ro(
           "graph", [](const Concrete& c) { return ir::print(c.function->graph()); }, "The graph as traced, as text.")
       .def_prop_ro("_graph_data", [](const Concrete& c) { return data_of(c.function->graph()); })

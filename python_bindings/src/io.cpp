@@ -41,7 +41,7 @@ void bind_io(nb::module_& m) {
         const auto bytes = std::as_bytes(std::span(content.c_str(), content.size()));
         ReleasedGil release;
         io::Replacement replacement(path, false);
-        replacement.file().write(bytes);
+        replacement.file().write(0, bytes);
         replacement.commit();
       },
       nb::arg("path"), nb::arg("content"));

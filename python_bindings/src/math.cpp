@@ -72,7 +72,7 @@ void bind_math(nb::module_& m) {
   m.def("clip", call_clip, nb::arg("x"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(), doc_of("clip"));
   m.def("bitwise_not", [](nb::handle x) { return to_python(bitwise_not(to_operand(x))); }, nb::arg("x"), doc_of("bitwise_not"));
   m.def(
-      "remainder", [](nb::handle a, nb::handle b) { return to_python(mod(to_operand(a), to_operand(b))); }, nb::arg("a"), nb::arg("b"),
+      "remainder", [](nb::handle a, nb::handle b) { return to_python(std::apply(mod, to_operands(a, b))); }, nb::arg("a"), nb::arg("b"),
       "The same as mod: the rest of a / b with the sign of b");
 #define BIND(name, text)                                                                                            \
   m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, \

@@ -59,6 +59,7 @@ NB_MODULE(_core, m) {
   bind_tensor(m);
   bind_variable(m);
   bind_ops(m);
+  bind_reductions(m);
   bind_indexing(m);
   bind_shape_functions(m);
   bind_sorting(m);
@@ -72,6 +73,7 @@ NB_MODULE(_core, m) {
   bind_random(m);
   bind_nn(m);
   bind_image(m);
+  bind_sequence_layers(m);
   bind_data(m);
   bind_distributed(m);
   bind_io(m);

@@ -109,7 +109,9 @@ void bind_initializers(nb::module_& m) {
 }
 
 void bind_layers(nb::module_& m) {
-  nb::class_<nn::Dense>(m, "Dense", "The computation of lm.nn.Dense.")
+  nb::class_<nn::Dense> dense(m, "Dense", "The computation of lm.nn.Dense.");
+  bind_autocast(dense);
+  dense
       .def(
           "__init__",
           [](nn::Dense* self, int64_t units, nb::handle activation, bool use_bias, nb::handle kernel, nb::handle bias, nb::handle dtype,
@@ -122,7 +124,7 @@ void bind_layers(nb::module_& m) {
       .def(
           "build", [](nn::Dense& d, nb::handle shape) { d.build({d.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
       .def(
-          "call", [](nn::Dense& d, nb::handle x) { return to_python(d.call(to_tensor(x), false)); }, nb::arg("x"))
+          "call", [](nn::Dense& d, nb::handle x) { return to_python(d.call(d.input_of(to_operand(x)), false)); }, nb::arg("x"))
       .def_prop_ro("kernel", [](const nn::Dense& d) { return d.kernel(); })
       .def_prop_ro("bias", [](const nn::Dense& d) { return d.bias(); });
   nb::class_<nn::Dropout>(m, "Dropout", "The computation of lm.nn.Dropout.")
@@ -130,12 +132,12 @@ void bind_layers(nb::module_& m) {
           "__init__", [](nn::Dropout* self, double rate, const std::string& name) { new (self) nn::Dropout(rate, name); }, nb::arg("rate"),
           nb::arg("name"))
       .def(
-          "call", [](nn::Dropout& d, nb::handle x, bool training) { return to_python(d.call(to_tensor(x), training)); }, nb::arg("x"),
-          nb::arg("training"));
+          "call", [](nn::Dropout& d, nb::handle x, bool training) { return to_python(d.call(d.input_of(to_operand(x)), training)); },
+          nb::arg("x"), nb::arg("training"));
   nb::class_<nn::Flatten>(m, "Flatten", "The computation of lm.nn.Flatten.")
       .def(
           "__init__", [](nn::Flatten* self, const std::string& name) { new (self) nn::Flatten(name); }, nb::arg("name"))
-      .def("call", [](nn::Flatten& f, nb::handle x) { return to_python(f.call(to_tensor(x), false)); }, nb::arg("x"));
+      .def("call", [](nn::Flatten& f, nb::handle x) { return to_python(f.call(f.input_of(to_operand(x)), false)); }, nb::arg("x"));
   m.def(
       "activation", [](nb::handle which, nb::handle x) { return to_python(to_activation(which)(to_operand(x))); },
       nb::arg("activation").none(), nb::arg("x"), "An activation, by name or function, applied to x.");
@@ -169,8 +171,8 @@ void bind_losses(nb::module_& root) {
                                              "Mean cross entropy of rows of probabilities [n, classes] and predictions [n, classes].");
   bind_loss<losses::BinaryCrossEntropy>(m, "BinaryCrossEntropy",
                                         "Mean cross entropy of independent targets in 0..1 and predictions of the same shape.");
-  nb::class_<losses::MeanSquaredError, losses::Loss>(m, "MeanSquaredError").def(nb::init<>());
-  nb::class_<losses::MeanAbsoluteError, losses::Loss>(m, "MeanAbsoluteError").def(nb::init<>());
+  nb::class_<losses::MeanSquaredError, losses::Loss>(m, "MeanSquaredError", "The mean of the squared errors.").def(nb::init<>());
+  nb::class_<losses::MeanAbsoluteError, losses::Loss>(m, "MeanAbsoluteError", "The mean of the absolute errors.").def(nb::init<>());
   nb::class_<losses::Huber, losses::Loss>(m, "Huber", "Half the square of the error up to delta, linear from there on. Huber 1964.")
       .def(nb::init<double>(), nb::arg("delta") = 1.0);
   nb::class_<losses::KLDivergence, losses::Loss>(m, "KLDivergence",

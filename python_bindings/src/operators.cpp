@@ -79,4 +79,18 @@ PyObject* to_index(const Tensor& t) noexcept {
   });
 }
 
+int refuse_assignment(PyObject* self, PyObject*, PyObject* value) noexcept {
+  return guarded<int>(
+      [&]() -> int {
+        const bool variable = is_variable(self);
+        throw_type_error(
+            cat("elements of a ", variable ? "Variable" : "tensor", " cannot be ", value ? "assigned" : "deleted", " in place"),
+            variable ? "a Variable is assigned as a whole" : "a tensor never changes",
+            !value     ? "select those to keep: x[...], or lm.where"
+            : variable ? "write v.assign(v.at[...].set(value)), or .add, .mul, .min, .max"
+                       : "write x = x.at[...].set(value), or .add, .mul, .min, .max");
+      },
+      -1);
+}
+
 }  // namespace lamina::python

@@ -11,6 +11,8 @@ PyObject* binary_slot(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     std::optional<Operand> left, right;
     if (!to_operand(a, left) || !to_operand(b, right)) return Py_NewRef(Py_NotImplemented);
+    keep_digits(a, left, *right);
+    keep_digits(b, right, *left);
     Tensor result;
     {
       Unlock unlock({&*left, &*right});
@@ -32,6 +34,8 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int operation);
 
 // x[key] with Python's rules.
 PyObject* index_with(const Operand& x, PyObject* key) noexcept;
+// x[key] = value and del x[key] (value is null): an error that names x.at.
+int refuse_assignment(PyObject* self, PyObject* key, PyObject* value) noexcept;
 
 int truth(const Tensor& t) noexcept;  // -1 with an exception set: several elements, or symbolic
 PyObject* to_int(const Tensor& t) noexcept;

@@ -22,8 +22,8 @@ TensorObject call_unary(nb::handle x) {
 
 template <Tensor (*op)(const Operand&, const Operand&)>
 TensorObject call_binary(nb::handle a, nb::handle b) {
-  const Operand left = to_operand(a), right = to_operand(b);
-  return unlocked({&left, &right}, [&] { return op(left, right); });
+  const auto operands = to_operands(a, b);
+  return unlocked({&operands.first, &operands.second}, [&] { return op(operands.first, operands.second); });
 }
 
 std::vector<Tensor> to_tensors(nb::handle values, const char* op) {
@@ -31,7 +31,7 @@ std::vector<Tensor> to_tensors(nb::handle values, const char* op) {
     throw_type_error(cat(op, ": ", a_type(values.ptr()), " is not a list of tensors"), "", "pass a list or tuple of tensors");
   }
   std::vector<Tensor> out;
-  for (const nb::object& value : elements_of(values)) out.push_back(to_tensor(value));
+  for (const nb::object& value : elements_of(values)) out.push_back(to_argument(value));
   return out;
 }
 
@@ -63,7 +63,8 @@ void bind_elementwise(nb::module_& m) {
           for (Tensor& t : nonzero(to_operand(condition))) places.append(to_python(std::move(t)));
           return nb::tuple(places);
         }
-        return to_python(where(to_operand(condition), to_operand(a), to_operand(b)));
+        const auto [yes, no] = to_operands(a, b);
+        return to_python(where(to_operand(condition), yes, no));
       },
       nb::arg("condition"), nb::arg("a") = nb::none(), nb::arg("b") = nb::none(), doc_of("where"));
   m.def(
@@ -75,8 +76,9 @@ void bind_products_and_reductions(nb::module_& m) {
   m.def(
       "matmul",
       [](nb::handle a, nb::handle b, bool transpose_a, bool transpose_b) {
-        const Operand left = to_operand(a), right = to_operand(b);
-        return unlocked({&left, &right}, [&] { return matmul(left, right, transpose_a, transpose_b); });
+        const auto operands = to_operands(a, b);
+        return unlocked({&operands.first, &operands.second},
+                        [&] { return matmul(operands.first, operands.second, transpose_a, transpose_b); });
       },
       nb::arg("a"), nb::arg("b"), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false, doc_of("matmul"));
 #define BIND(name) \

@@ -49,9 +49,10 @@ void bind_profiler(nb::module_& root) {
     const auto index = [](int i) { return i < 0 ? nb::object(nb::none()) : nb::object(nb::int_(i)); };
     nb::list ranges, device_steps;
     for (const profiler::TimedRange& r : recording.ranges) {
-      constexpr const char* kinds[] = {"", "function", "instruction", "step", "layer", "user"};
+      constexpr const char* kinds[] = {"", "function", "instruction", "step", "layer", "user", "input"};
       ranges.append(nb::make_tuple(r.text, kinds[size_t(r.kind)], r.payload < 0 ? nb::object(nb::none()) : nb::int_(r.payload), r.thread,
-                                   index(r.parent), r.begin, r.end));
+                                   index(r.parent), r.begin, r.end, r.lane.stream < 0 ? std::string() : text(r.lane.device),
+                                   index(r.lane.stream)));
     }
     for (const profiler::DeviceStep& s : recording.device_steps)
       device_steps.append(nb::make_tuple(s.text, index(s.range), s.times, s.blocks, s.began, s.ended, s.busy, s.waited));

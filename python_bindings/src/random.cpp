@@ -1,5 +1,7 @@
 // lm.random and dropout.
 #include "graph/functions/random.h"
+#include "graph/functions/random_key.h"
+#include "graph/functions/shape_functions.h"
 
 #include <nanobind/stl/optional.h>
 
@@ -29,6 +31,38 @@ int64_t to_seed(nb::handle seed) {
   return int64_t(bits);
 }
 
+// While it lives, draws come from this key; from the generator for None.
+class Keyed {
+ public:
+  explicit Keyed(nb::handle key) {
+    if (!key.is_none()) scope_.emplace(to_operand(key));
+  }
+
+ private:
+  std::optional<random::KeyScope> scope_;
+};
+
+TensorObject draw_integers(nb::handle low, nb::handle high, nb::handle shape, nb::handle dtype, nb::handle key) {
+  const Keyed keyed(key);
+  const nb::object zero = nb::int_(0);
+  const nb::handle first = high.is_none() ? nb::handle(zero) : low, end = high.is_none() ? low : high;
+  const DType d = to_optional_dtype(dtype).value_or(DType::i32);
+  auto is_value = [](nb::handle h) { return is_tensor(h.ptr()) || is_variable(h.ptr()) || is_array(h.ptr()); };
+  if (is_value(first) || is_value(end)) return to_python(random::integers(to_shape(shape), to_operand(first), to_operand(end), d));
+  return to_python(random::integers(to_shape(shape), to_whole(first), to_whole(end), d, CallSite()));
+}
+
+TensorObject choose(nb::handle x, nb::handle shape, bool replace, nb::handle p, int axis, nb::handle key) {
+  const Keyed keyed(key);
+  const Tensor probabilities = p.is_none() ? Tensor() : resolve_floating(to_operand(p)).as_array(false);
+  if (is_one_number(x)) return to_python(random::choice(to_whole(x), to_shape(shape), replace, probabilities, CallSite()));
+  const Operand from = to_operand(x);
+  const Tensor t = from.resolve();
+  const int along = normalize_axis("choice", axis, size_t(t.rank()));
+  const Tensor places = random::choice(t.shape()[size_t(along)].number(), to_shape(shape), replace, probabilities, CallSite());
+  return to_python(gather(from, Operand(places, CallSite()), along));
+}
+
 }  // namespace
 
 void bind_random(nb::module_& m) {
@@ -40,72 +74,93 @@ void bind_random(nb::module_& m) {
       "Starts all draws and initial weights anew from this seed, an integer from -2**63 to 2**64 - 1.");
   r.def(
       "uniform",
-      [](nb::handle shape, double low, double high, nb::handle dtype) {
+      [](nb::handle shape, double low, double high, nb::handle dtype, nb::handle key) {
+        const Keyed keyed(key);
         return to_python(random::uniform(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), low, high, CallSite()));
       },
-      nb::arg("shape") = nb::make_tuple(), nb::arg("low") = 0.0, nb::arg("high") = 1.0, nb::arg("dtype") = nb::none(),
-      "Numbers evenly spread over [low, high).");
+      nb::arg("shape") = nb::make_tuple(), nb::arg("low") = 0.0, nb::arg("high") = 1.0, nb::arg("dtype") = nb::none(), nb::kw_only(),
+      nb::arg("key") = nb::none(), "Numbers evenly spread over [low, high).");
   r.def(
       "normal",
-      [](nb::handle shape, double mean, double deviation, nb::handle dtype) {
+      [](nb::handle shape, double mean, double deviation, nb::handle dtype, nb::handle key) {
+        const Keyed keyed(key);
         return to_python(random::normal(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), mean, deviation, CallSite()));
       },
-      nb::arg("shape") = nb::make_tuple(), nb::arg("mean") = 0.0, nb::arg("deviation") = 1.0, nb::arg("dtype") = nb::none(),
-      "Normally distributed numbers.");
-  r.def(
-      "integers",
-      [](nb::handle low, nb::handle high, nb::handle shape, nb::handle dtype) {
-        const nb::object zero = nb::int_(0);
-        const nb::handle first = high.is_none() ? nb::handle(zero) : low, end = high.is_none() ? low : high;
-        const DType d = to_optional_dtype(dtype).value_or(DType::i32);
-        auto is_value = [](nb::handle h) { return is_tensor(h.ptr()) || is_variable(h.ptr()) || is_array(h.ptr()); };
-        if (is_value(first) || is_value(end)) return to_python(random::integers(to_shape(shape), to_operand(first), to_operand(end), d));
-        return to_python(random::integers(to_shape(shape), to_whole(first), to_whole(end), d, CallSite()));
-      },
-      nb::arg("low"), nb::arg("high") = nb::none(), nb::arg("shape") = nb::make_tuple(), nb::arg("dtype") = nb::none(),
-      "Whole numbers from low to high - 1, each equally likely; with one number from 0 to it minus 1. int32 unless a dtype is given. "
-      "Bounds "
-      "may be integer\ntensors, which broadcast to the shape, no more than 2**31 apart; low >= high is then an AssertionFailed when it "
-      "runs.");
+      nb::arg("shape") = nb::make_tuple(), nb::arg("mean") = 0.0, nb::arg("deviation") = 1.0, nb::arg("dtype") = nb::none(), nb::kw_only(),
+      nb::arg("key") = nb::none(), "Normally distributed numbers.");
+  r.def("integers", draw_integers, nb::arg("low"), nb::arg("high") = nb::none(), nb::arg("shape") = nb::make_tuple(),
+        nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
+        "Whole numbers from low to high - 1, each equally likely; with one number from 0 to it minus 1. int32 unless a dtype is given. "
+        "Bounds "
+        "may be integer\ntensors, which broadcast to the shape, no more than 2**31 apart; low >= high is then an AssertionFailed when it "
+        "runs.");
   r.def(
       "truncated_normal",
-      [](nb::handle shape, double mean, double deviation, double low, double high, nb::handle dtype) {
+      [](nb::handle shape, double mean, double deviation, double low, double high, nb::handle dtype, nb::handle key) {
+        const Keyed keyed(key);
         return to_python(random::truncated_normal(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), mean, deviation, low,
                                                   high, CallSite()));
       },
       nb::arg("shape") = nb::make_tuple(), nb::arg("mean") = 0.0, nb::arg("deviation") = 1.0, nb::arg("low") = -2.0, nb::arg("high") = 2.0,
-      nb::arg("dtype") = nb::none(), "Normally distributed numbers given that they lie in [low, high].");
+      nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
+      "Normally distributed numbers given that they lie in [low, high].");
   r.def(
       "exponential",
-      [](nb::handle shape, double rate, nb::handle dtype) {
+      [](nb::handle shape, double rate, nb::handle dtype, nb::handle key) {
+        const Keyed keyed(key);
         return to_python(random::exponential(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), rate, CallSite()));
       },
-      nb::arg("shape") = nb::make_tuple(), nb::arg("rate") = 1.0, nb::arg("dtype") = nb::none(),
+      nb::arg("shape") = nb::make_tuple(), nb::arg("rate") = 1.0, nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
       "Waiting times with `rate` events per unit: -log(1 - u) / rate.");
   r.def(
       "bernoulli",
-      [](nb::handle p, nb::handle shape) {
+      [](nb::handle p, nb::handle shape, nb::handle key) {
+        const Keyed keyed(key);
         return to_python(shape.is_none() ? random::bernoulli(to_operand(p)) : random::bernoulli(to_operand(p), to_shape(shape)));
       },
-      nb::arg("p"), nb::arg("shape") = nb::none(),
+      nb::arg("p"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
       "True with probability p; one draw per element of p, or of a shape to which p broadcasts.");
   r.def(
       "categorical",
-      [](nb::handle logits, nb::handle shape) { return to_python(random::categorical(to_operand(logits), to_shape(shape))); },
-      nb::arg("logits"), nb::arg("shape") = nb::make_tuple(),
+      [](nb::handle logits, nb::handle shape, nb::handle key) {
+        const Keyed keyed(key);
+        return to_python(random::categorical(to_operand(logits), to_shape(shape)));
+      },
+      nb::arg("logits"), nb::arg("shape") = nb::make_tuple(), nb::kw_only(), nb::arg("key") = nb::none(),
       "int64 numbers of categories, drawn with the probabilities softmax(logits) along the last axis; `shape` draws for each. By Gumbel's "
       "trick: the index\n"
       "of the largest of logits - log(-log(u)).");
   r.def(
       "permutation",
-      [](nb::handle x) {
+      [](nb::handle x, nb::handle key) {
+        const Keyed keyed(key);
         const bool number = PyIndex_Check(x.ptr()) && !is_tensor(x.ptr()) && !is_array(x.ptr());
         return to_python(number ? random::permutation(to_whole(x), CallSite()) : random::shuffle(to_operand(x), 0));
       },
-      nb::arg("x"), "0, ..., n - 1 in random order (int64); of a tensor its parts along the first axis.");
+      nb::arg("x"), nb::kw_only(), nb::arg("key") = nb::none(),
+      "0, ..., n - 1 in random order (int64); of a tensor its parts along the first axis.");
   r.def(
-      "shuffle", [](nb::handle x, int axis) { return to_python(random::shuffle(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = 0,
+      "shuffle",
+      [](nb::handle x, int axis, nb::handle key) {
+        const Keyed keyed(key);
+        return to_python(random::shuffle(to_operand(x), axis));
+      },
+      nb::arg("x"), nb::arg("axis") = 0, nb::kw_only(), nb::arg("key") = nb::none(),
       "A tensor like x with its parts along an axis in random order.");
+  r.def("randint", draw_integers, nb::arg("low"), nb::arg("high") = nb::none(), nb::arg("shape") = nb::make_tuple(),
+        nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(), "The same as integers.");
+  r.def("choice", choose, nb::arg("x"), nb::arg("shape") = nb::make_tuple(), nb::arg("replace") = true, nb::arg("p") = nb::none(),
+        nb::arg("axis") = 0, nb::kw_only(), nb::arg("key") = nb::none(),
+        "Of 0, ..., x - 1 (int64) for an integer x, else of the parts of x along an axis: each equally likely or with probabilities p; "
+        "without\n"
+        "replacement none comes twice. Raises InvalidArgument for more than there are.");
+  r.def(
+      "key", [](nb::handle seed) { return to_python(random::key(to_seed(seed))); }, nb::arg("seed"),
+      "A key, int64 [2], for the functions' key=: they then draw from it alone, and not from the generator. The same key gives the same\n"
+      "numbers, so use each once, and split it for more. Under lm.vmap a key that is not mapped gives each model numbers of its own.");
+  r.def(
+      "split", [](nb::handle key, int64_t num) { return to_python(random::split(to_operand(key), num)); }, nb::arg("key"),
+      nb::arg("num") = 2, "New keys of a key, int64 [num, 2]: `a, b = lm.random.split(key)`.");
   r.def(
       "next_seed", [] { return int64_t(random::next_host_seed() >> 1); },
       "A seed that follows from set_seed's and how many were asked for since.");

@@ -144,7 +144,11 @@ void bind_matrices(nb::module_& m) {
 void bind_products(nb::module_& m) {
   m.def(
       "einsum",
-      [](const std::string& expression, nb::args operands) { return to_python(einsum(expression, tensors_of(operands), CallSite())); },
+      [](const std::string& expression, nb::args operands) {
+        std::vector<Tensor> given;
+        for (const nb::handle operand : operands) given.push_back(to_operand(operand).resolve());
+        return to_python(einsum(expression, given, CallSite()));
+      },
       nb::arg("expression"), nb::arg("operands"),
       "Sums of products over named axes, as NumPy's einsum: lm.einsum(\"ijk,kl->ijl\", a, b). Without \"->\" the result has the letters "
       "that occur once,\n"

@@ -143,7 +143,7 @@ void Flattener::add_any(nb::handle value, const std::string& path) {
     const TensorSpec& spec = instance<TensorSpec>(value);
     add_tensor(placeholder(spec), spec.name.empty() ? path : spec.name);
   } else if (is_array(o)) {
-    add_tensor(to_tensor(value), path);
+    add_tensor(to_argument(value), path);
   } else {
     add_object(value);
   }
@@ -232,7 +232,7 @@ nb::object Rebuilder::rebuild(nb::handle value) {
 
 nb::object ArgumentsWith::leaf(nb::handle original) {
   if (is_variable(original.ptr()) ? variable_ >= variables_.size() : tensor_ >= tensors_.size()) refuse_changed();
-  return is_variable(original.ptr()) ? to_python(variables_[variable_++]) : nb::object(to_python(tensors_[tensor_++]));
+  return is_variable(original.ptr()) ? to_python(variables_[variable_++]) : nb::steal(wrap_argument(tensors_[tensor_++]));
 }
 
 void ArgumentsWith::finish() const {

@@ -140,11 +140,13 @@ void bind_tape(nb::module_& m) {
             new (self) GradientTape(GradientTape::Options{.persistent = persistent, .watch_variables = watch, .started = false});
           },
           nb::arg("persistent") = false, nb::arg("watch_accessed_variables") = true)
-      .def("__enter__",
-           [](nb::object self) {
-             instance<GradientTape>(self).start();
-             return self;
-           })
+      .def(
+          "__enter__",
+          [](nb::object self) {
+            instance<GradientTape>(self).start();
+            return self;
+          },
+          nb::sig("def __enter__(self) -> GradientTape"))
       .def("__exit__", [](GradientTape& t, nb::args) { t.stop(); })
       .def(
           "watch",

@@ -4,8 +4,10 @@
 
 #include "graph/frontend/device.h"
 #include "graph/functions/op_functions.h"
+#include "graph/functions/shape_functions.h"
 #include "python_bindings/src/dlpack.h"
 #include "python_bindings/src/operators.h"
+#include "runtime/device/virtual_gpus.h"
 
 namespace lamina::python {
 
@@ -66,6 +68,7 @@ PyType_Slot tensor_slots[] = {
      reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return guarded([&] { return to_index(as_tensor(o)); }); }))},
     {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
     {Py_mp_subscript, reinterpret_cast<void*>(tensor_subscript)},
+    {Py_mp_ass_subscript, reinterpret_cast<void*>(refuse_assignment)},
     {Py_tp_iter, reinterpret_cast<void*>(tensor_iterate)},
     {Py_tp_hash, reinterpret_cast<void*>(tensor_identity_hash)},
     {Py_tp_str, reinterpret_cast<void*>(tensor_to_text)},
@@ -110,10 +113,10 @@ nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, n
 }
 
 void bind_tensor(nb::module_& m) {
-  nb::class_<Tensor> c(
-      m, "Tensor", nb::type_slots(tensor_slots), nb::is_weak_referenceable(),
-      "An immutable array on a device; while a function is traced, the name of a value that its graph will compute.\n\n"
-      "Made by lm.constant and every op. Operators broadcast as NumPy's do and take a tensor of the same dtype or a Python number.");
+  nb::class_<Tensor> c(m, "Tensor", nb::type_slots(tensor_slots), nb::is_weak_referenceable(),
+                       "An immutable array on a device; while a function is traced, the name of a value that its graph will compute.\n\n"
+                       "Made by lm.constant and every op. Operators broadcast as NumPy's do and take a tensor of the same dtype, a Python "
+                       "number, or an array, which takes the tensor's dtype.");
   tensor_type = reinterpret_cast<PyTypeObject*>(c.ptr());
   c.def_prop_ro(
        "shape", [](const Tensor& t) { return to_python(t.shape()); },
@@ -127,6 +130,20 @@ void bind_tensor(nb::module_& m) {
           "device", [](const Tensor& t) { return device_of(t); }, "Where it lies: \"cpu:0\".")
       .def_prop_ro(
           "T", [](const Tensor& t) { return to_python(transpose(self_operand(t))); }, "The tensor with its axes in reverse order.")
+      .def_prop_ro(
+          "mT", [](const Tensor& t) { return to_python(swapaxes(self_operand(t), -1, -2)); },
+          "The tensor with its last two axes exchanged.")
+      .def(
+          "to_device",
+          [](const Tensor& t, const std::string& device, nb::handle stream) {
+            if (!stream.is_none()) throw_type_error("to_device: a stream was given", "each device has one stream here", "leave it away");
+            return to_python(t.to(parse_device(device)));
+          },
+          nb::arg("device"), nb::kw_only(), nb::arg("stream") = nb::none(), "The same as to(device), by the array API's name.")
+      .def(
+          "__array_namespace__",
+          [](const Tensor&, nb::handle version) { return nb::module_::import_("lamina.xp").attr("_of_version")(version); }, nb::kw_only(),
+          nb::arg("api_version") = nb::none(), "lm.xp, the array API standard's namespace.")
       .def(
           "numpy", [](const Tensor& t) { return to_numpy(t); }, "A NumPy array with a copy of the elements; waits for the device.")
       .def(
@@ -157,7 +174,10 @@ void bind_tensor(nb::module_& m) {
           nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
           nb::arg("copy") = nb::none())
       .def("__dlpack_device__",
-           [](const Tensor& t) { return nb::make_tuple(t.device().kind == DeviceKind::gpu ? 2 : 1, int(t.device().index)); })
+           [](const Tensor& t) {
+             return t.device().kind == DeviceKind::gpu ? nb::make_tuple(2, gpu_number(t.device()))
+                                                       : nb::make_tuple(1, int(t.device().index));
+           })
       .def(
           "to", [](const Tensor& t, const std::string& device) { return to_python(t.to(parse_device(device))); }, nb::arg("device"),
           "The same values on another device (\"gpu:0\"), also in a traced function; the tensor itself when it is there. Gradients go back "
@@ -182,55 +202,8 @@ void bind_tensor(nb::module_& m) {
           "squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes_or_all(axis))); },
           nb::arg("axis") = nb::none())
       .def(
-          "sum",
-          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(sum(self_operand(t), to_axes_or_all(axis), keepdims)); },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def(
-          "mean",
-          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(mean(self_operand(t), to_axes_or_all(axis), keepdims)); },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def(
-          "max",
-          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(max(self_operand(t), to_axes_or_all(axis), keepdims)); },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def(
-          "min",
-          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(min(self_operand(t), to_axes_or_all(axis), keepdims)); },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def(
-          "prod",
-          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(prod(self_operand(t), to_axes_or_all(axis), keepdims)); },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def(
-          "all",
-          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(all(self_operand(t), to_axes_or_all(axis), keepdims)); },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def(
-          "any",
-          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(any(self_operand(t), to_axes_or_all(axis), keepdims)); },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def(
-          "var",
-          [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) {
-            return to_python(var(self_operand(t), to_axes_or_all(axis), keepdims, ddof));
-          },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
-      .def(
-          "std",
-          [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) {
-            return to_python(lamina::std(self_operand(t), to_axes_or_all(axis), keepdims, ddof));
-          },
-          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
-      .def(
-          "cumsum", [](const Tensor& t, int axis) { return to_python(cumsum(self_operand(t), axis)); }, nb::arg("axis") = -1)
-      .def(
-          "__round__", [](const Tensor& t, nb::handle digits) { return rounded(self_operand(t), digits); }, nb::arg("ndigits") = nb::none())
-      .def(
-          "argmin", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmin(self_operand(t), axis, keepdims)); },
-          nb::arg("axis") = -1, nb::arg("keepdims") = false)
-      .def(
-          "argmax", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmax(self_operand(t), axis, keepdims)); },
-          nb::arg("axis") = -1, nb::arg("keepdims") = false);
+          "__round__", [](const Tensor& t, nb::handle digits) { return rounded(self_operand(t), digits); },
+          nb::arg("ndigits") = nb::none());
   c.attr("__array_priority__") = 1000;  // an ndarray lets the tensor handle operators with it
   m.def(
       "from_dlpack", [](nb::object array) { return to_python(tensor_from_dlpack(array)); }, nb::arg("array"),

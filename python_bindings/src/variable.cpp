@@ -90,6 +90,7 @@ PyType_Slot variable_slots[] = {
     LAMINA_SLOT(Py_nb_index, &converted<to_index>),
     LAMINA_SLOT(Py_mp_length, variable_length),
     LAMINA_SLOT(Py_mp_subscript, variable_subscript),
+    LAMINA_SLOT(Py_mp_ass_subscript, refuse_assignment),
     LAMINA_SLOT(Py_tp_iter, variable_iterate),
     LAMINA_SLOT(Py_tp_hash, variable_identity_hash),
     LAMINA_SLOT(Py_tp_str, variable_to_text),

@@ -34,6 +34,37 @@ DType common_dtype(DType a, DType b) {
   return DType::f64;
 }
 
+std::optional<DType> operation_dtype(Mixing mixing, std::span<const OperandDType> operands) {
+  using Strength = OperandDType::Strength;
+  bool any_number = false;
+  for (const OperandDType& o : operands) any_number |= o.dtype != DType::boolean;
+  const auto kind = [](DType d) { return d == DType::boolean ? 0 : is_integer(d) ? 1 : 2; };
+  std::optional<DType> chosen;
+  Strength by = Strength::tensor;
+  for (const Strength strength : {Strength::tensor, Strength::array, Strength::number}) {
+    for (const auto& [own, dtype] : operands) {
+      if (own != strength || (mixing != Mixing::strict && any_number && dtype == DType::boolean)) continue;
+      if (!chosen) {
+        chosen = dtype, by = own;
+      } else if (own == Strength::tensor) {
+        if (dtype != *chosen) return {};
+      } else if (own == Strength::array) {
+        if (kind(dtype) != kind(*chosen)) return {};
+        if (by == Strength::array) chosen = common_dtype(dtype, *chosen);
+      } else if (kind(dtype) > kind(*chosen)) {  // a float next to integers, or a number next to bools
+        if (*chosen == DType::boolean || (by != Strength::number && mixing != Mixing::fractions)) return {};
+        chosen = dtype;
+      } else if (kind(dtype) == 0 && kind(*chosen) != 0) {
+        return {};
+      } else if (by == Strength::number) {
+        chosen = std::max(*chosen, dtype);
+      }
+    }
+  }
+  if (chosen && mixing == Mixing::fractions && !is_floating(*chosen)) chosen = DType::f32;
+  return chosen;
+}
+
 std::string same_dtype_advice(DType a, DType b) {
   const DType both = common_dtype(a, b);
   if (both == a || both == b) return cat("convert one of them: lm.astype(x, lm.", numpy_name(both), ")");

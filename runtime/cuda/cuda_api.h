@@ -24,11 +24,11 @@ struct CudaApi {
   cudaError_t (*stream_create)(cudaStream_t* stream, unsigned flags);
   cudaError_t (*stream_destroy)(cudaStream_t stream);
   cudaError_t (*stream_synchronize)(cudaStream_t stream);
-  cudaError_t (*stream_query)(cudaStream_t stream);  // cudaErrorNotReady while work is pending
   cudaError_t (*stream_wait)(cudaStream_t stream, cudaEvent_t event, unsigned flags);
   cudaError_t (*event_create)(cudaEvent_t* event, unsigned flags);
   cudaError_t (*event_destroy)(cudaEvent_t event);
   cudaError_t (*event_record)(cudaEvent_t event, cudaStream_t stream);
+  cudaError_t (*event_query)(cudaEvent_t event);  // cudaErrorNotReady while work before it is pending
   cudaError_t (*event_synchronize)(cudaEvent_t event);
 
   cudaError_t (*memory_info)(size_t* free, size_t* total);

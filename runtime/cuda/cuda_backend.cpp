@@ -9,6 +9,8 @@
 #include "runtime/cuda/capture_range.h"
 #include "runtime/cuda/launch_error.h"
 #include "runtime/cuda/libraries.h"
+#include "runtime/cuda/nccl_peers.h"
+#include "runtime/device/virtual_gpus.h"
 
 namespace lamina {
 namespace cuda {
@@ -70,8 +72,9 @@ const char* launching_instruction() { return launching.name; }
 
 CurrentDevice::CurrentDevice(const CudaApi& api, Device device) : api_(api) {
   check(api, api.get_device(&before_), "ask for the current device", device);
-  if (before_ == device.index) return;
-  check(api, api.set_device(device.index), "make the device current", device);
+  const int card = gpu_number(device);
+  if (before_ == card) return;
+  check(api, api.set_device(card), "make the device current", device);
   changed_ = true;
 }
 
@@ -79,13 +82,17 @@ CurrentDevice::~CurrentDevice() {
   if (changed_) api_.set_device(before_);
 }
 
+NcclApi system_nccl() { return load_nccl(system_loader()); }
+
+CudaBackend::CudaBackend(const CudaApi& api, std::function<NcclApi()> load_nccl) : api_(api), nccl_(std::move(load_nccl)) {}
+
 const CudaBackend::Found& CudaBackend::found() {
   std::call_once(asked_, [this] {
     int count = 0;
     const cudaError_t status = api_.device_count(&count);
     if (status == cudaSuccess && count > 0) {
       found_.count = count;
-      for (int i = 0; i < count; ++i) opened_.push_back(std::make_unique<Opened>());
+      for (int i = 0; i < count * kMostGpuParts; ++i) opened_.push_back(std::make_unique<Opened>());
     } else {
       found_.reason = explain(api_, status, count);
     }
@@ -93,13 +100,18 @@ const CudaBackend::Found& CudaBackend::found() {
   return found_;
 }
 
+int CudaBackend::device_count() { return found().count * gpu_parts(); }
+
 void CudaBackend::require(Device device) {
   const Found& now = found();
-  if (device.index >= 0 && device.index < now.count) return;
+  const int count = device_count();
+  if (device.index >= 0 && device.index < count) return;
   throw Error(ErrorKind::device,
               {.what = cat("there is no device ", text(device)),
                .where = "cuda",
-               .why = now.count ? cat("this machine has ", now.count, now.count == 1 ? " GPU" : " GPUs", ", counted from 0") : now.reason,
+               .why = now.count ? cat("this machine has ", now.count, now.count == 1 ? " GPU" : " GPUs", ", counted from 0",
+                                      gpu_parts() > 1 ? cat(", each split into ", gpu_parts()) : std::string())
+                                : now.reason,
                .fix = now.count ? "use a smaller number, or look at CUDA_VISIBLE_DEVICES" : "use 'cpu', or make a GPU available"});
 }
 
@@ -107,6 +119,7 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
   require(device);
   Opened& opened = *opened_[static_cast<size_t>(device.index)];
   std::call_once(opened.once, [&] {
+    note_gpu_use();
     // Keeps what was already made when a step fails.
     if (!opened.stream.native) opened.stream = create_stream(device);
     CurrentDevice current(api_, device);
@@ -117,11 +130,12 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
     }
     if (!opened.staging) opened.staging = std::make_unique<Staging>(api_);
     int pools = 0;
-    check(api_, api_.device_attribute(&pools, cudaDevAttrMemoryPoolsSupported, device.index), "ask for memory pools", device);
+    check(api_, api_.device_attribute(&pools, cudaDevAttrMemoryPoolsSupported, gpu_number(device)), "ask for memory pools", device);
     if (!pools) return;
     cudaMemPoolProps wanted{};
     wanted.allocType = cudaMemAllocationTypePinned;
-    wanted.location = {.type = cudaMemLocationTypeDevice, .id = device.index};
+    wanted.location = {.type = cudaMemLocationTypeDevice, .id = gpu_number(device)};
+    if (gpu_parts() > 1) wanted.maxSize = size_t(properties(device).memory);
     cudaMemPool_t pool = nullptr;
     check(api_, api_.pool_create(&pool, &wanted), "make a memory pool", device);
     // Freed memory stays in the pool: returning it to the driver at every synchronisation would stall each step.
@@ -138,11 +152,11 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
 DeviceProperties CudaBackend::properties(Device device) {
   require(device);
   cudaDeviceProp p{};
-  check(api_, api_.device_properties(&p, device.index), "ask for the device's properties", device);
+  check(api_, api_.device_properties(&p, gpu_number(device)), "ask for the device's properties", device);
   return {.name = p.name,
-          .memory = static_cast<int64_t>(p.totalGlobalMem),
+          .memory = static_cast<int64_t>(p.totalGlobalMem) / gpu_parts(),
           .compute_capability = p.major * 10 + p.minor,
-          .multiprocessors = p.multiProcessorCount,
+          .multiprocessors = p.multiProcessorCount / gpu_parts(),
           .shared_memory_per_block = static_cast<int64_t>(p.sharedMemPerBlockOptin),
           .threads = 1};
 }
@@ -348,6 +362,32 @@ BatchNorm& CudaBackend::batch_norm() {
     batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); }, least_multiply_adds(Setting::cudnn));
   });
   return *batch_norm_;
+}
+
+const NcclApi& CudaBackend::nccl() {
+  if (const NcclApi* api = nccl_.get()) return *api;
+  throw Error(ErrorKind::device, {.what = "GPUs of different ranks cannot exchange anything without NCCL",
+                                  .where = "",
+                                  .why = nccl_.why_missing(),
+                                  .fix = "install NCCL; python -m lamina doctor shows where it is looked for"});
+}
+
+// As nvidia-smi prints it, without the dashes.
+std::string CudaBackend::device_id(Device device) {
+  require(device);
+  cudaDeviceProp p{};
+  check(api_, api_.device_properties(&p, gpu_number(device)), "ask for the device's properties", device);
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string out = "GPU-";
+  for (const char c : p.uuid.bytes) out += digits[uint8_t(c) >> 4], out += digits[uint8_t(c) & 15];
+  return out;
+}
+
+std::string CudaBackend::peers_id() { return nccl_id(nccl()); }
+
+std::unique_ptr<Peers> CudaBackend::join_peers(const JoinPeers& join) {
+  require(join.device);
+  return std::make_unique<NcclPeers>(*this, nccl(), join);
 }
 
 void CudaBackend::capture_range(bool on) {

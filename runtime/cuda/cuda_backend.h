@@ -12,20 +12,25 @@
 #include "runtime/cuda/convolutions.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/cuda/graph_capture.h"
+#include "runtime/cuda/library_use.h"
+#include "runtime/cuda/nccl.h"
 #include "runtime/cuda/pooling.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/peers.h"
 
 namespace lamina::cuda {
 
-class CudaBackend final : public Backend {
+NcclApi system_nccl();
+
+class CudaBackend final : public Backend, public JoinsPeers {
  public:
-  explicit CudaBackend(const CudaApi& api) : api_(api) {}
+  explicit CudaBackend(const CudaApi& api, std::function<NcclApi()> load_nccl = system_nccl);
   ~CudaBackend() override { opened_.clear(); }  // before the members that freeing needs
 
   const char* name() const override { return "cuda"; }
-  int device_count() override { return found().count; }
+  int device_count() override;
   std::string unavailable_reason() override { return found().reason; }
   DeviceProperties properties(Device device) override;
   std::vector<LibraryReport> libraries() override;
@@ -50,6 +55,10 @@ class CudaBackend final : public Backend {
   void* memory_of_recording(const void* owner, std::span<const char> contents) override;
   std::unique_ptr<LaunchGraph> launch_graph(Device device) override;  // null with LAMINA_CUDA_GRAPHS=off
 
+  std::string device_id(Device device) override;
+  std::string peers_id() override;
+  std::unique_ptr<Peers> join_peers(const JoinPeers& join) override;  // by NCCL
+
   Products& products();          // large matrix products, by cuBLASLt
   Convolutions& convolutions();  // large convolutions, by cuDNN
   Pooling& pooling();            // large max pooling
@@ -58,14 +67,15 @@ class CudaBackend final : public Backend {
   bool allow(Device device, const void* kernel, unsigned shared_bytes);
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
+  void keep_error(const Stream& stream, const Error& error);  // for the next wait for the stream
 
  private:
   static constexpr unsigned kAlwaysAllowed = 48 * 1024;  // bytes of shared memory that every kernel may use
   struct Found {
-    int count = 0;
+    int count = 0;       // of cards
     std::string reason;  // why count is 0
   };
-  // The state of a device, made on its first use.
+  // The state of a logical device, made on its first use.
   struct Opened {
     std::once_flag once;
     Stream stream;
@@ -82,12 +92,11 @@ class CudaBackend final : public Backend {
   void require(Device device);
   void* try_allocate(Opened& opened, Stream& stream, size_t bytes, cudaError_t* status);
   [[noreturn]] void throw_out_of_memory(Opened& opened, Device device, size_t bytes);
-  void keep_error(const Stream& stream, const Error& error);
-
+  const NcclApi& nccl();
   const CudaApi& api_;
   std::once_flag asked_;
   Found found_;
-  std::vector<std::unique_ptr<Opened>> opened_;  // one per device
+  std::vector<std::unique_ptr<Opened>> opened_;  // of every logical device that there may be
   FaultLog faults_;
   std::once_flag products_once_;
   std::unique_ptr<Products> products_;
@@ -97,6 +106,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Pooling> pooling_;
   std::once_flag batch_norm_once_;
   std::unique_ptr<BatchNorm> batch_norm_;
+  LazyApi<NcclApi> nccl_;
   Mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of each stream, until a caller sees it
 };

@@ -22,9 +22,9 @@ NcclApi load_nccl(const Loader& loader) {
   require_symbol(name, loader, library, "ncclCommGetAsyncError", api.async_error);
   require_symbol(name, loader, library, "ncclGroupStart", api.group_start);
   require_symbol(name, loader, library, "ncclGroupEnd", api.group_end);
-  require_symbol(name, loader, library, "ncclAllReduce", api.all_reduce);
+  require_symbol(name, loader, library, "ncclSend", api.send);
+  require_symbol(name, loader, library, "ncclRecv", api.receive);
   require_symbol(name, loader, library, "ncclBroadcast", api.broadcast);
-  require_symbol(name, loader, library, "ncclReduceScatter", api.reduce_scatter);
   require_symbol(name, loader, library, "ncclAllGather", api.all_gather);
   require_symbol(name, loader, library, "ncclGetErrorString", api.status_text);
   require_symbol(name, loader, library, "ncclGetLastError", api.last_error);

@@ -26,9 +26,8 @@ struct Config {
 
 inline constexpr int kSuccess = 0, kCudaError = 1, kSystemError = 2, kInternalError = 3, kInvalidArgument = 4, kInvalidUsage = 5,
                      kRemoteError = 6,
-                     kInProgress = 7;                                                                                   // ncclResult_t
-inline constexpr int kInt8 = 0, kUint8 = 1, kInt32 = 2, kInt64 = 4, kHalf = 6, kFloat = 7, kDouble = 8, kBfloat16 = 9;  // ncclDataType_t
-inline constexpr int kSum = 0, kProduct = 1, kMax = 2, kMin = 3, kAverage = 4;                                          // ncclRedOp_t
+                     kInProgress = 7;  // ncclResult_t
+inline constexpr int kUint8 = 1;       // ncclDataType_t: all data move as bytes
 
 // NCCL has no status for out of memory: it reports a CUDA error (device) or a system error (host); `said`, its message, tells.
 inline bool no_memory(int status, std::string_view said) {
@@ -50,9 +49,9 @@ struct NcclApi {
   int (*async_error)(void* communicator, int* status);
   int (*group_start)();
   int (*group_end)();
-  int (*all_reduce)(const void* in, void* out, size_t count, int type, int op, void* communicator, void* stream);
+  int (*send)(const void* data, size_t count, int type, int to, void* communicator, void* stream);
+  int (*receive)(void* data, size_t count, int type, int from, void* communicator, void* stream);
   int (*broadcast)(const void* in, void* out, size_t count, int type, int root, void* communicator, void* stream);
-  int (*reduce_scatter)(const void* in, void* out, size_t out_count, int type, int op, void* communicator, void* stream);
   int (*all_gather)(const void* in, void* out, size_t in_count, int type, void* communicator, void* stream);
   const char* (*status_text)(int status);
   const char* (*last_error)(void* communicator);  // may be null; for the whole process, whatever the communicator

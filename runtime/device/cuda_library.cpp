@@ -1,10 +1,8 @@
 // Finds the CUDA backend. It is in a library of its own, liblamina_cuda.so, which is opened when a GPU is first asked for; programs that
 // link it, as the tests do, have it from the start.
-#include <dlfcn.h>
-
 #include <atomic>
-#include <filesystem>
 
+#include "runtime/core/beside.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 
@@ -44,16 +42,12 @@ class NoCuda final : public Backend {
 std::atomic<Backend& (*)()> provided = nullptr;
 
 // Opens the library that lies beside this one. Returns why there is none, or "".
-std::string open_library() {
-  Dl_info self{};
-  std::error_code failed;
-  dladdr(reinterpret_cast<const void*>(&cuda_backend), &self);
-  const auto path = std::filesystem::canonical(self.dli_fname ? self.dli_fname : "", failed).replace_filename("liblamina_cuda.so");
-  if (failed || !std::filesystem::exists(path, failed))
-    return cat("Lamina was built without CUDA: there is no ", path.native(),
+std::string open_cuda() {
+  const OpenedLibrary library = open_library(beside_this_library("liblamina_cuda.so"));
+  if (library.missing)
+    return cat("Lamina was built without CUDA: ", library.why,
                ". Build it again with nvcc on PATH (./dev setup --cuda brings one) and without LAMINA_CUDA=OFF");
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return "";
-  return cat("the library of the GPU's kernels cannot be opened: ", dlerror());
+  return library.handle ? "" : cat("the library of the GPU's kernels cannot be opened: ", library.why);
 }
 
 }  // namespace
@@ -64,7 +58,7 @@ Backend& cuda_backend() {
   // Never destroyed: tensors may outlive every other static object.
   static Backend& backend = []() -> Backend& {
     std::string why;
-    if (!provided) why = open_library();
+    if (!provided) why = open_cuda();
     if (auto* make = provided.load()) return make();
     return *new NoCuda(std::move(why));
   }();

@@ -1,8 +1,10 @@
 #include "runtime/device/device.h"
 
 #include <charconv>
+#include <cstdint>
 
 #include "runtime/core/error.h"
+#include "runtime/device/virtual_gpus.h"
 
 namespace lamina {
 
@@ -25,7 +27,7 @@ std::string text(Device d) {
   if (d == kAutomatic) return "auto";
   switch (d.kind) {
     case DeviceKind::cpu: return cat("cpu:", d.index);
-    case DeviceKind::gpu: return cat("gpu:", d.index);
+    case DeviceKind::gpu: return gpu_parts() == 1 ? cat("gpu:", d.index) : cat("gpu:", d.index / gpu_parts(), "/", d.index % gpu_parts());
     case DeviceKind::null: break;
   }
   return cat("null:", null_models().at(d.model).name, d.index ? cat(":", d.index) : "");
@@ -48,7 +50,18 @@ Device parse_device(std::string_view s) {
   size_t colon = s.find(':');
   std::string_view kind = s.substr(0, colon), rest = colon == std::string_view::npos ? std::string_view("0") : s.substr(colon + 1);
   if (kind == "cpu") return {DeviceKind::cpu, 0, number(rest)};
-  if (kind == "gpu") return {DeviceKind::gpu, 0, number(rest)};
+  if (kind == "gpu") {
+    const size_t slash = rest.find('/');
+    const int card = number(rest.substr(0, slash)), part = slash == std::string_view::npos ? 0 : number(rest.substr(slash + 1));
+    if (part >= gpu_parts() || card > INT16_MAX / gpu_parts() - 1)
+      throw Error(ErrorKind::not_found,
+                  {.what = cat("'", s, "' is not a device"),
+                   .where = "",
+                   .why = gpu_parts() == 1 ? std::string("GPUs are not split into logical devices")
+                                           : cat("each GPU is split into ", gpu_parts(), " logical devices, counted from 0"),
+                   .fix = "see lm.config.list_devices(); lm.config.set_virtual_devices(\"gpu\", count) splits GPUs"});
+    return {DeviceKind::gpu, 0, int16_t(card * gpu_parts() + part)};
+  }
   if (kind == "null" && colon != std::string_view::npos) {
     size_t second = rest.find(':');
     std::string model(rest.substr(0, second));

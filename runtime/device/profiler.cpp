@@ -53,11 +53,9 @@ void* domain() {
   if (const auto create = domain_function<nvtx::CreateDomain>(nvtx::kCreateDomain)) {
     std::call_once(made_domain, [&] {
       made.store(create("Lamina"), std::memory_order_release);
-      constexpr std::pair<Kind, const char*> kinds[] = {{Kind::function, "function"},
-                                                        {Kind::instruction, "instruction"},
-                                                        {Kind::step, "step"},
-                                                        {Kind::layer, "layer"},
-                                                        {Kind::user, "user"}};
+      constexpr std::pair<Kind, const char*> kinds[] = {{Kind::function, "function"}, {Kind::instruction, "instruction"},
+                                                        {Kind::step, "step"},         {Kind::layer, "layer"},
+                                                        {Kind::user, "user"},         {Kind::input, "input"}};
       if (const auto name = domain_function<nvtx::NameCategory>(nvtx::kNameCategory))
         for (auto [kind, text] : kinds) name(made, uint32_t(kind), text);
     });
@@ -125,7 +123,7 @@ void* Name::registered() const {
 }
 
 void push(const Name& name, int64_t payload) {
-  if (detail::recording.load(std::memory_order_relaxed)) detail::record_push(name.kind(), name.text(), payload);
+  if (detail::recording.load(std::memory_order_relaxed)) detail::record_push(name.kind(), name.text(), payload, name.lane());
   void* registered = name.registered();
   push(name.kind(), registered ? nvtx::kMessageRegistered : nvtx::kMessageText, registered ? registered : name.text().c_str(), &payload);
 }

@@ -8,10 +8,18 @@
 #include <utility>
 
 #include "runtime/core/export.h"
+#include "runtime/device/device.h"
 
 namespace lamina::profiler {
 
-enum class Kind : uint8_t { function = 1, instruction, step, layer, user };  // NVTX categories
+// NVTX categories. input: a program waits for its next batch.
+enum class Kind : uint8_t { function = 1, instruction, step, layer, user, input };
+
+// Where an instruction runs: a device's stream, numbered from 0 per device; -1: on the host.
+struct Lane {
+  Device device;
+  int stream = -1;
+};
 
 namespace detail {
 enum State : int { unknown, off, on };
@@ -32,21 +40,23 @@ LAMINA_API std::string status();
 class LAMINA_API Name {
  public:
   Name() = default;
-  Name(Kind kind, std::string text) : text_(std::move(text)), kind_(kind) {}
-  Name(const Name& other) : text_(other.text_), kind_(other.kind_) {}
-  Name(Name&& other) noexcept : text_(std::move(other.text_)), kind_(other.kind_) {}
+  Name(Kind kind, std::string text, Lane lane = {}) : text_(std::move(text)), kind_(kind), lane_(lane) {}
+  Name(const Name& other) : text_(other.text_), kind_(other.kind_), lane_(other.lane_) {}
+  Name(Name&& other) noexcept : text_(std::move(other.text_)), kind_(other.kind_), lane_(other.lane_) {}
   Name& operator=(Name other) {
-    text_ = std::move(other.text_), kind_ = other.kind_;
+    text_ = std::move(other.text_), kind_ = other.kind_, lane_ = other.lane_;
     registered_.store(nullptr, std::memory_order_relaxed);
     return *this;
   }
   const std::string& text() const { return text_; }
   Kind kind() const { return kind_; }
+  Lane lane() const { return lane_; }
   void* registered() const;
 
  private:
   std::string text_;
   Kind kind_ = Kind::user;
+  Lane lane_;
   mutable std::atomic<void*> registered_{nullptr};
 };
 

@@ -87,11 +87,11 @@ void add_device_steps(std::vector<DeviceStep> steps) {
   }
 }
 
-void detail::record_push(Kind kind, std::string_view text, int64_t payload) {
+void detail::record_push(Kind kind, std::string_view text, int64_t payload, Lane lane) {
   std::lock_guard lock(mutex);
   if (!recording) return;
   if (open.session != session) open = {session, threads++, {}};
-  ranges.push_back({std::string(text), kind, payload, open.thread, open.ranges.empty() ? -1 : open.ranges.back(), 0, -1});
+  ranges.push_back({std::string(text), kind, payload, open.thread, open.ranges.empty() ? -1 : open.ranges.back(), lane, 0, -1});
   open.ranges.push_back(int(ranges.size()) - 1);
   ranges.back().begin = since(Clock::now());  // last, so that our own work is not part of the range
 }

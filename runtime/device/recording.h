@@ -13,6 +13,7 @@ struct TimedRange {
   int64_t payload = -1;       // as given to Scope; -1: none
   int thread = 0;             // numbered in order of appearance
   int parent = -1;            // the enclosing range of the same thread; -1: none
+  Lane lane;                  // of an instruction
   double begin = 0, end = 0;  // microseconds since the recording began
 };
 
@@ -45,7 +46,7 @@ LAMINA_API void add_device_steps(std::vector<DeviceStep> steps);
 
 namespace detail {
 extern std::atomic<bool> recording;
-void record_push(Kind kind, std::string_view text, int64_t payload);
+void record_push(Kind kind, std::string_view text, int64_t payload, Lane lane = {});
 void record_pop();
 }  // namespace detail
 

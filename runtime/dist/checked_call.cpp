@@ -1,5 +1,6 @@
 #include "runtime/dist/checked_call.h"
 
+#include <algorithm>
 #include <exception>
 #include <map>
 
@@ -9,7 +10,7 @@ namespace {
 // What ranks compare. The texts are for the error; only the tensor's hash is compared.
 struct Header {
   int64_t sequence = 0, count = 0, shards = 0;
-  int32_t root = 0;
+  int32_t root = 0, signal = 0;  // the signal is told, not compared
   Op op = Op::none;
   DType dtype = DType::u8;
   uint64_t tensor_hash = 0;
@@ -42,7 +43,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 }  // namespace
 
-CheckedCall::CheckedCall(Communicator& c, Entry entry, Subject subject) : c_(c), turn_(c.calls()), exceptions_(std::uncaught_exceptions()) {
+CheckedCall::CheckedCall(Communicator& c, Entry entry, Subject subject, int own_signal)
+    : c_(c), turn_(c.calls()), signal_(own_signal), exceptions_(std::uncaught_exceptions()) {
   put_text(entry.tensor, subject.tensor);
   put_text(entry.line, subject.line);
   entry_ = c_.record().begin(entry);
@@ -62,6 +64,7 @@ void CheckedCall::compare(uint64_t tensor_hash) {
              .count = entry_.count,
              .shards = entry_.shards,
              .root = entry_.root,
+             .signal = signal_,
              .op = entry_.op,
              .dtype = entry_.dtype,
              .tensor_hash = tensor_hash};
@@ -69,6 +72,7 @@ void CheckedCall::compare(uint64_t tensor_hash) {
   put_text(own.line, entry_.line);
   std::vector<Header> all(static_cast<size_t>(c_.size()));
   c_.all_gather(&own, all.data(), sizeof own);
+  for (const Header& h : all) signal_ = std::max(signal_, int(h.signal));
 
   std::vector<std::vector<int>> groups;  // ranks that agree
   for (int rank = 0; rank < c_.size(); ++rank) {

@@ -7,16 +7,18 @@ namespace lamina::distributed {
 
 class CheckedCall {
  public:
-  // `entry`: op, dtype, counts. Throws on every rank if the ranks disagree.
-  CheckedCall(Communicator& c, Entry entry, Subject subject);
+  // `entry`: op, dtype, counts. Throws on every rank if the ranks disagree. own_signal: that asked this rank to stop (stop.h).
+  CheckedCall(Communicator& c, Entry entry, Subject subject, int own_signal = 0);
   ~CheckedCall();
   CheckedCall(const CheckedCall&) = delete;
+  int signal() const { return signal_; }  // that asked any rank to stop; 0: none
 
  private:
   void compare(uint64_t tensor_hash);
   Communicator& c_;
   const std::lock_guard<Mutex> turn_;
   Entry entry_;
+  int signal_;
   const int exceptions_;
 };
 

@@ -1,9 +1,8 @@
 #include "runtime/dist/collectives.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 
-#include "kernels/tree_sum.h"
 #include "runtime/dist/checked_call.h"
 
 namespace lamina::distributed {
@@ -27,14 +26,14 @@ size_t bytes_of(const char* op, DType dtype, int64_t count, int64_t times, Subje
 }
 
 // The sums of this rank's roots: addresses of `count` elements of `wire` each, in leaves or in `room`.
-std::vector<const void*> root_sums(const SumOf& sum, DType wire, Range own, std::span<const Range> roots, const void* leaves,
-                                   std::vector<char>& room) {
+std::vector<const void*> root_sums(const Place& at, const SumOf& sum, DType wire, Range own, std::span<const Range> roots,
+                                   const void* leaves, std::optional<Place::Room>& room) {
   const size_t leaf = size_t(sum.count) * size_of(sum.dtype), root = size_t(sum.count) * size_of(wire);
   const auto leaf_at = [&](int64_t number) { return static_cast<const char*>(leaves) + size_t(number - own.begin) * leaf; };
   const auto is_leaf = [&](const Range& r) { return r.size() == 1 && wire == sum.dtype; };
-  room.resize(root * size_t(std::count_if(roots.begin(), roots.end(), [&](const Range& r) { return !is_leaf(r); })));
+  room.emplace(at, root * size_t(std::count_if(roots.begin(), roots.end(), [&](const Range& r) { return !is_leaf(r); })));
   std::vector<const void*> out;
-  char* to = room.data();
+  char* to = room->data();
   for (const Range& r : roots) {
     if (is_leaf(r)) {
       out.push_back(leaf_at(r.begin));
@@ -44,7 +43,7 @@ std::vector<const void*> root_sums(const SumOf& sum, DType wire, Range own, std:
     std::vector<const void*> arrays;
     for (int64_t i = r.begin; i < r.end; ++i) parts.push_back({i, i + 1}), arrays.push_back(leaf_at(i));
     const std::vector<uint8_t> joins = joins_of(parts, sum.shards);
-    cpu::tree_sum({.from = sum.dtype, .to = wire, .count = sum.count, .joins = joins.data()}, arrays, to);
+    at.add({.from = sum.dtype, .to = wire, .count = sum.count, .joins = joins.data()}, arrays, to);
     out.push_back(to);
     to += root;
   }
@@ -54,9 +53,9 @@ std::vector<const void*> root_sums(const SumOf& sum, DType wire, Range own, std:
 // Adds the elements [begin, end) of every rank's roots on the ranks that want them.
 class RootExchange {
  public:
-  RootExchange(Communicator& c, const SumOf& sum) : c_(c), sum_(sum), wire_(is_half(sum.dtype) ? DType::f32 : sum.dtype) {
-    for (int r = 0; r < c.size(); ++r) {
-      of_rank_.push_back(roots_of(part_of(sum.shards, c.size(), r), sum.shards));
+  RootExchange(const Place& at, const SumOf& sum) : at_(at), c_(at.ranks()), sum_(sum), wire_(is_half(sum.dtype) ? DType::f32 : sum.dtype) {
+    for (int r = 0; r < c_.size(); ++r) {
+      of_rank_.push_back(roots_of(part_of(sum.shards, c_.size(), r), sum.shards));
       all_.insert(all_.end(), of_rank_.back().begin(), of_rank_.back().end());
     }
     joins_ = joins_of(all_, sum.shards);
@@ -66,7 +65,7 @@ class RootExchange {
   template <class Wanted>
   void run(const void* leaves, void* result, Wanted wanted) {
     const int self = c_.rank();
-    std::vector<char> room, received;
+    std::optional<Place::Room> room;
     const Range own = part_of(sum_.shards, c_.size(), self), mine = wanted(self);
     const size_t unit = size_of(wire_), piece = size_t(mine.size()) * unit;
     if (c_.size() == 1) {
@@ -76,10 +75,10 @@ class RootExchange {
       std::vector<const void*> arrays;
       for (size_t i = 0; i < parts.size(); ++i)
         arrays.push_back(static_cast<const char*>(leaves) + i * size_t(sum_.count) * size_of(sum_.dtype));
-      return cpu::tree_sum({.from = sum_.dtype, .to = sum_.dtype, .count = sum_.count, .joins = joins.data()}, arrays, result);
+      return at_.add({.from = sum_.dtype, .to = sum_.dtype, .count = sum_.count, .joins = joins.data()}, arrays, result);
     }
-    const std::vector<const void*> sums = root_sums(sum_, wire_, own, of_rank_[size_t(self)], leaves, room);
-    received.resize(piece * (all_.size() - sums.size()));
+    const std::vector<const void*> sums = root_sums(at_, sum_, wire_, own, of_rank_[size_t(self)], leaves, room);
+    Place::Room received(at_, piece * (all_.size() - sums.size()));
     std::vector<Transfer> transfers;
     std::vector<const void*> pieces;
     char* to = received.data();
@@ -97,13 +96,14 @@ class RootExchange {
         pieces.push_back(to);
       }
     }
-    c_.exchange(transfers);
-    cpu::tree_sum({.from = wire_, .to = sum_.dtype, .count = mine.size(), .joins = joins_.data()}, pieces, result);
+    at_.exchange(transfers);
+    at_.add({.from = wire_, .to = sum_.dtype, .count = mine.size(), .joins = joins_.data()}, pieces, result);
   }
 
   bool is_small() const { return all_.size() * size_t(sum_.count) * size_of(wire_) <= kSmall; }
 
  private:
+  const Place& at_;
   Communicator& c_;
   const SumOf sum_;
   const DType wire_;  // in which sums of roots travel
@@ -133,22 +133,25 @@ void barrier(Communicator& c, Subject subject) {
   c.barrier();
 }
 
-void broadcast(Communicator& c, DType dtype, void* data, int64_t count, int root, Subject subject) {
+void broadcast(const Place& at, DType dtype, void* data, int64_t count, int root, Subject subject) {
+  Communicator& c = at.ranks();
   const size_t bytes = bytes_of("broadcast", dtype, count, 1, subject);
   require(root >= 0 && root < c.size(), "broadcast", cat("there is no rank ", root), cat("there are ranks 0 to ", c.size() - 1),
           "pass one of them as root", subject);
   const CheckedCall call(c, {.op = Op::broadcast, .dtype = dtype, .root = root, .count = count, .bytes = int64_t(bytes)}, subject);
-  if (c.size() > 1 && bytes) c.broadcast(data, bytes, root);
+  if (c.size() > 1 && bytes) at.broadcast(data, bytes, root);
 }
 
-void all_gather(Communicator& c, DType dtype, const void* own, void* all, int64_t count, Subject subject) {
+void all_gather(const Place& at, DType dtype, const void* own, void* all, int64_t count, Subject subject) {
+  Communicator& c = at.ranks();
   bytes_of("all_gather", dtype, count, c.size(), subject);
   const size_t bytes = size_t(count) * size_of(dtype);
   const CheckedCall call(c, {.op = Op::all_gather, .dtype = dtype, .count = count, .bytes = int64_t(bytes)}, subject);
-  if (bytes) c.all_gather(own, all, bytes);
+  if (bytes) at.all_gather(own, all, bytes);
 }
 
-void send_receive(Communicator& c, std::span<const Transfer> transfers, Subject subject) {
+void send_receive(const Place& at, std::span<const Transfer> transfers, Subject subject) {
+  Communicator& c = at.ranks();
   size_t bytes = 0;
   // Row r: what r sends to each rank, then what it receives from each: pieces mixed with bytes.
   const size_t n = size_t(c.size());
@@ -171,14 +174,15 @@ void send_receive(Communicator& c, std::span<const Transfer> transfers, Subject 
                                             .why = cat("what rank ", from, " sends to rank ", to, " is not what rank ", to,
                                                        " receives from rank ", from, ": number, order or lengths of the pieces differ"),
                                             .fix = "let both ranks compute the pieces from the same shapes"});
-  c.exchange(transfers);
+  at.exchange(transfers);
 }
 
 void end(Communicator& c) { const CheckedCall call(c, {.op = Op::end}, {}); }
 
 Range leaves_of(const Communicator& c, int64_t shards) { return part_of(shards, c.size(), c.rank()); }
 
-void all_reduce(Communicator& c, const SumOf& sum, const void* leaves, void* result, Subject subject) {
+void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* result, Subject subject) {
+  Communicator& c = at.ranks();
   check_sum("all_reduce", c, sum, subject);
   const size_t unit = size_of(sum.dtype);
   const CheckedCall call(c,
@@ -189,21 +193,22 @@ void all_reduce(Communicator& c, const SumOf& sum, const void* leaves, void* res
                           .bytes = int64_t(size_t(sum.count) * unit)},
                          subject);
   if (sum.count == 0) return;
-  RootExchange roots(c, sum);
+  RootExchange roots(at, sum);
   if (c.size() == 1 || roots.is_small()) return roots.run(leaves, result, [&](int) { return Range{0, sum.count}; });
   const auto slice = [&](int r) { return part_of(sum.count, c.size(), r); };
-  const auto at = [&](int r) { return static_cast<char*>(result) + size_t(slice(r).begin) * unit; };
-  roots.run(leaves, at(c.rank()), slice);
+  const auto place = [&](int r) { return static_cast<char*>(result) + size_t(slice(r).begin) * unit; };
+  roots.run(leaves, place(c.rank()), slice);
   std::vector<Transfer> transfers;
   for (int r = 0; r < c.size(); ++r) {
     if (r == c.rank()) continue;
-    if (const Range own = slice(c.rank()); own.size()) transfers.push_back(to_rank(r, at(c.rank()), size_t(own.size()) * unit));
-    if (const Range theirs = slice(r); theirs.size()) transfers.push_back(from_rank(r, at(r), size_t(theirs.size()) * unit));
+    if (const Range own = slice(c.rank()); own.size()) transfers.push_back(to_rank(r, place(c.rank()), size_t(own.size()) * unit));
+    if (const Range theirs = slice(r); theirs.size()) transfers.push_back(from_rank(r, place(r), size_t(theirs.size()) * unit));
   }
-  c.exchange(transfers);
+  at.exchange(transfers);
 }
 
-void reduce_scatter(Communicator& c, const SumOf& sum, const void* leaves, void* slice, Subject subject) {
+void reduce_scatter(const Place& at, const SumOf& sum, const void* leaves, void* slice, Subject subject) {
+  Communicator& c = at.ranks();
   check_sum("reduce_scatter", c, sum, subject);
   const CheckedCall call(c,
                          {.op = Op::reduce_scatter,
@@ -213,11 +218,11 @@ void reduce_scatter(Communicator& c, const SumOf& sum, const void* leaves, void*
                           .bytes = int64_t(size_t(sum.count) * size_of(sum.dtype))},
                          subject);
   if (sum.count == 0) return;
-  RootExchange(c, sum).run(leaves, slice, [&](int r) { return part_of(sum.count, c.size(), r); });
+  RootExchange(at, sum).run(leaves, slice, [&](int r) { return part_of(sum.count, c.size(), r); });
 }
 
-void all_reduce(Communicator& c, DType dtype, const void* own, void* result, int64_t count, Subject subject) {
-  all_reduce(c, SumOf{.dtype = dtype, .count = count, .shards = c.size()}, own, result, subject);
+void all_reduce(const Place& at, DType dtype, const void* own, void* result, int64_t count, Subject subject) {
+  all_reduce(at, SumOf{.dtype = dtype, .count = count, .shards = at.ranks().size()}, own, result, subject);
 }
 
 }  // namespace lamina::distributed

@@ -1,9 +1,10 @@
-// Collectives of host memory. Every rank calls the same ones in the same order. Each call first compares a header (op, dtype, count,
-// shards, name) on all ranks; if they differ, every rank throws the same error of kind collective, and no data has moved.
+// Collectives of host memory, or of devices' memory in stream order. Every rank calls the same ones in the same order. Each call first
+// compares a header (op, dtype, count, shards, name) on all ranks; if they differ, every rank throws the same error of kind collective, and
+// no data has moved.
 #pragma once
 #include "runtime/core/dtype.h"
 #include "runtime/core/source_line.h"
-#include "runtime/dist/communicator.h"
+#include "runtime/dist/place.h"
 #include "runtime/dist/tree.h"
 
 namespace lamina::distributed {
@@ -15,11 +16,11 @@ struct Subject {
 };
 
 LAMINA_API void barrier(Communicator& c, Subject subject = {});
-LAMINA_API void broadcast(Communicator& c, DType dtype, void* data, int64_t count, int root, Subject subject = {});
+LAMINA_API void broadcast(const Place& at, DType dtype, void* data, int64_t count, int root, Subject subject = {});
 // `all` has room for the `count` elements of every rank.
-LAMINA_API void all_gather(Communicator& c, DType dtype, const void* own, void* all, int64_t count, Subject subject = {});
+LAMINA_API void all_gather(const Place& at, DType dtype, const void* own, void* all, int64_t count, Subject subject = {});
 // Sends and receives between some ranks; ranks without any call it with none. The lengths are compared, too.
-LAMINA_API void send_receive(Communicator& c, std::span<const Transfer> transfers, Subject subject = {});
+LAMINA_API void send_receive(const Place& at, std::span<const Transfer> transfers, Subject subject = {});
 // The last call of every rank: a rank that ends while others go on is an error on all.
 LAMINA_API void end(Communicator& c);
 
@@ -32,10 +33,10 @@ struct SumOf {
 // The leaves of rank r are part_of(shards, size, r).
 LAMINA_API Range leaves_of(const Communicator& c, int64_t shards);
 // `leaves`: this rank's, one after the other. `result`: the sum, on every rank. They may not overlap.
-LAMINA_API void all_reduce(Communicator& c, const SumOf& sum, const void* leaves, void* result, Subject subject = {});
+LAMINA_API void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* result, Subject subject = {});
 // The same, of which each rank gets the slice part_of(count, size, rank).
-LAMINA_API void reduce_scatter(Communicator& c, const SumOf& sum, const void* leaves, void* slice, Subject subject = {});
+LAMINA_API void reduce_scatter(const Place& at, const SumOf& sum, const void* leaves, void* slice, Subject subject = {});
 // Each rank is one leaf.
-LAMINA_API void all_reduce(Communicator& c, DType dtype, const void* own, void* result, int64_t count, Subject subject = {});
+LAMINA_API void all_reduce(const Place& at, DType dtype, const void* own, void* result, int64_t count, Subject subject = {});
 
 }  // namespace lamina::distributed

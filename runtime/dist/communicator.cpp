@@ -7,16 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/core/settings.h"
-
 namespace lamina::distributed {
-
-Patience Patience::of_settings() {
-  Patience p;
-  p.warning = std::chrono::duration<double>(config::number(Setting::collective_warning).value_or(30));
-  p.failure = std::chrono::duration<double>(config::number(Setting::collective_timeout).value_or(300));
-  return p;
-}
 
 Communicator::Communicator(int rank, int size, Patience patience) : rank_(rank), size_(size), patience_(patience) {}
 
@@ -87,6 +78,12 @@ std::string Communicator::missing_text() const {
     out += (out.empty() ? "not there: " : "; ") + text(s);
   }
   return out.empty() ? "every rank has begun it" : out;
+}
+
+void fail_together(Communicator& c, const Error& why) noexcept try {
+  write_json(c.record(), c.rank(), why.what(), c.ranks());
+  c.abort(why);
+} catch (...) {  // one rank alone: its own calls throw the error
 }
 
 void say(const std::string& text) noexcept {

@@ -1,32 +1,22 @@
 // Communicator: moves bytes between the ranks of a job, on the host. Each backend is a subclass. collectives.h has the collectives that
 // programs call: they compare what the ranks call before data moves.
 #pragma once
-#include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/device/peers.h"
 #include "runtime/dist/flight_record.h"
 
 namespace lamina::distributed {
 
-// One piece of an exchange. Between two ranks, the n-th piece that one sends is the n-th that the other receives, of the same length.
-struct Transfer {
-  int rank = 0;  // the other one
-  void* data = nullptr;
-  size_t bytes = 0;
-  bool sends = false;
-};
-inline Transfer to_rank(int rank, const void* data, size_t bytes) { return {rank, const_cast<void*>(data), bytes, true}; }
-inline Transfer from_rank(int rank, void* data, size_t bytes) { return {rank, data, bytes, false}; }
-
-// How long a rank waits for others.
-struct Patience {
-  std::chrono::duration<double> warning{30}, failure{300};
-  static LAMINA_API Patience of_settings();
-};
+using lamina::from_rank;
+using lamina::Patience;
+using lamina::to_rank;
+using lamina::Transfer;
 
 class LAMINA_API Communicator {
  public:
@@ -35,6 +25,7 @@ class LAMINA_API Communicator {
   Communicator(const Communicator&) = delete;
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const Patience& patience() const { return patience_; }
   virtual const char* name() const = 0;  // "threads"
 
   // Starts all transfers, then waits for all: no order of them can deadlock.
@@ -46,8 +37,12 @@ class LAMINA_API Communicator {
 
   // Ends the job on all ranks: their calls throw, or their processes end.
   virtual void abort(const Error& why) = 0;
+  // Why the job has ended, where that leaves this process alive.
+  virtual std::optional<Error> why_ended() const { return std::nullopt; }
   // What this rank knows of every rank, itself included.
   virtual std::vector<RankStatus> ranks() const = 0;
+  // Which ranks a collective waits for, by what is known of them.
+  std::string missing_text() const;
 
   Mutex& calls() { return calls_; }  // held during a collective: threads of a rank take turns
   FlightRecord& record() { return record_; }
@@ -60,8 +55,6 @@ class LAMINA_API Communicator {
   virtual void stalled(const Error& error) = 0;
   virtual bool may_wait_longer() const { return record_.current().op == Op::end; }  // ranks may end at different times
   virtual bool may_spin() const { return false; }                                   // whether each rank of this host has a core
-  // Which ranks a collective waits for, by what is known of them.
-  std::string missing_text() const;
 
  private:
   const int rank_, size_;
@@ -69,6 +62,9 @@ class LAMINA_API Communicator {
   FlightRecord record_;
   Mutex calls_;
 };
+
+// Ends the job because of a failure that no call of this rank reports: writes the flight record first. Throws nothing.
+LAMINA_API void fail_together(Communicator& c, const Error& why) noexcept;
 
 // Text for people, written at once to stderr without any lock.
 LAMINA_API void say(const std::string& text) noexcept;

@@ -56,6 +56,18 @@ void require_same(const char* one, int a, const char* other, int b, const char* 
         "start the program by one launcher, and unset the variables of the other");
 }
 
+// Ranks without MPI meet at MASTER_ADDR, at the port behind MASTER_PORT, at which torchrun itself listens; or where NCCL_COMM_ID says.
+std::string meeting_place(const Environment& get) {
+  if (const std::string given = get("NCCL_COMM_ID").value_or(""); !given.empty()) return given;
+  const std::string host = get("MASTER_ADDR").value_or(""), text = get("MASTER_PORT").value_or("");
+  int port = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (host.empty() || code != std::errc() || end != text.data() + text.size() || port < 1 || port > 65534)
+    bad(cat("MASTER_ADDR is '", host, "' and MASTER_PORT is '", text, "'"), "torchrun sets them to a host and a port up to 65534",
+        "start the program by torchrun, mpirun, srun --mpi=pmix or python -m lamina launch, or unset RANK and WORLD_SIZE");
+  return cat(host, ":", port + 1);
+}
+
 }  // namespace
 
 std::optional<std::string> environment(const char* name) {
@@ -109,10 +121,14 @@ Launch launch_of(const Environment& get) {
       }
     return out;
   }
-  if (torch && torch->size > 1)
-    bad(cat("WORLD_SIZE=", torch->size, ", but no MPI has started this process"),
-        "torchrun starts processes that only NCCL joins; ranks on the host are joined by MPI",
-        "start the program by mpirun, srun --mpi=pmix or python -m lamina launch, or unset RANK and WORLD_SIZE");
+  if (torch && torch->size > 1) {
+    out.nccl = true;
+    out.launcher = "torchrun";
+    out.rank = torch->rank, out.size = torch->size;
+    out.local_rank = group.number("LOCAL_RANK").value_or(torch->rank);
+    out.meeting = meeting_place(get);
+    return out;
+  }
   if (slurm_tasks && *slurm_tasks > 1)
     bad(cat("srun has started ", *slurm_tasks, " tasks without MPI"), "each would be a world of one rank, and all would train the same",
         "start it by srun --mpi=pmix, or --mpi=pmi2 where MPI is MPICH");

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <thread>
 
 #include "runtime/core/settings.h"
+#include "runtime/dist/processes.h"
 #include "runtime/dist/watch.h"
 
 namespace lamina::distributed {
@@ -95,20 +97,12 @@ class OverMpi final : public MpiCommunicator {
   std::unique_ptr<Watch> watch_;
 };
 
-// Ends the process if MPI_Init does not return: a rank may never have started, and nothing else can tell.
+// Ends the process if MPI_Init does not return because another rank never reaches it: at once if that rank is a stopped process of this
+// host, which mpirun would not notice, else when the patience is over.
 class StartGuard {
  public:
-  StartGuard(const LaminaMpi& mpi, const Launch& launch) : mpi_(mpi) {
-    const double limit = config::number(Setting::collective_timeout).value_or(300);
-    thread_ = std::thread([this, limit, rank = launch.rank] {
-      const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit);
-      while (!started_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      if (started_) return;
-      const RankStatus own = this_process(rank);
-      say(cat("lamina: the job ends. Rank ", rank, " (host ", own.host, ", pid ", own.pid, ") has waited ", int64_t(limit),
-              " s for MPI to start: another rank has not reached its start"));
-      mpi_.leave(1);
-    });
+  StartGuard(const LaminaMpi& mpi, const Launch& launch) : mpi_(mpi), launch_(launch) {
+    thread_ = std::thread([this] { run(); });
   }
   ~StartGuard() {
     started_ = true;
@@ -116,7 +110,43 @@ class StartGuard {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+  static constexpr Seconds kLook{0.25}, kSpeaker{1};
+
+  void run() {
+    const double limit = config::number(Setting::collective_timeout).value_or(300);
+    const Seconds lost(config::number(Setting::heartbeat_timeout).value_or(5));
+    const auto start = Clock::now();
+    std::map<int, Clock::time_point> stopped_since;
+    for (auto look = start + kLook; !started_; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+      if (Clock::now() - start > Seconds(limit))
+        leave(cat("has waited ", int64_t(limit), " s for MPI to start: another rank has not reached its start"));
+      if (Clock::now() < look) continue;
+      const std::map<int, int64_t> ranks = ranks_beside();
+      int speaker = launch_.rank;
+      for (const auto& [rank, pid] : ranks) {
+        if (rank != launch_.rank && process_of(pid).stopped)
+          stopped_since.try_emplace(rank, Clock::now());
+        else
+          stopped_since.erase(rank), speaker = std::min(speaker, rank);
+      }
+      for (const auto& [rank, since] : stopped_since) {
+        if (!ranks.contains(rank) || Clock::now() - since < lost || started_) continue;
+        if (speaker != launch_.rank) std::this_thread::sleep_for(kSpeaker);  // the report of the lowest rank ends this process
+        leave(cat("waits for MPI to start, but rank ", rank, " (pid ", ranks.at(rank), ") is a stopped process"));
+      }
+      look = Clock::now() + kLook;
+    }
+  }
+  void leave(const std::string& why) {
+    const RankStatus own = this_process(launch_.rank);
+    say(cat("lamina: the job ends. Rank ", launch_.rank, " (host ", own.host, ", pid ", own.pid, ") ", why));
+    mpi_.leave(1);
+  }
+
   const LaminaMpi& mpi_;
+  const Launch& launch_;
   std::atomic<bool> started_{false};
   std::thread thread_;
 };

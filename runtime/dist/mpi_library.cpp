@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "runtime/core/beside.h"
 #include "runtime/core/error.h"
 
 namespace lamina::distributed {
@@ -12,32 +13,20 @@ namespace {
 
 std::atomic<const LaminaMpi*> provided = nullptr;
 
-std::filesystem::path beside_this_library() {
-  Dl_info self{};
-  std::error_code failed;
-  dladdr(reinterpret_cast<const void*>(&mpi_library), &self);
-  const auto path = std::filesystem::canonical(self.dli_fname ? self.dli_fname : "", failed).replace_filename("liblamina_mpi.so");
-  return failed ? std::filesystem::path() : path;
-}
-
-MpiLibrary open_library() {
+MpiLibrary find_library() {
   MpiLibrary out;
   if (const LaminaMpi* table = provided) {
     out.table = table;
     return out;
   }
-  const std::filesystem::path path = beside_this_library();
-  std::error_code failed;
-  if (path.empty() || !std::filesystem::exists(path, failed)) {
-    out.why = cat("Lamina was built without MPI: there is no ", path.native());
-    return out;
-  }
-  out.path = path.native();
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  auto* table_of = library ? reinterpret_cast<const LaminaMpi* (*)()>(dlsym(library, "lamina_mpi")) : nullptr;
-  if (!table_of) {
-    const char* error = dlerror();
-    out.why = cat("liblamina_mpi.so cannot be opened: ", error ? error : out.path);
+  out.path = beside_this_library("liblamina_mpi.so");
+  const OpenedLibrary library = open_library(out.path);
+  auto* table_of = library.handle ? reinterpret_cast<const LaminaMpi* (*)()>(dlsym(library.handle, "lamina_mpi")) : nullptr;
+  if (library.missing) {
+    out.path.clear();
+    out.why = cat("Lamina was built without MPI: ", library.why);
+  } else if (!table_of) {
+    out.why = cat("liblamina_mpi.so cannot be opened: ", library.handle ? out.path : library.why);
   } else if (table_of()->version != kLaminaMpiVersion) {
     out.why = cat(out.path, " is of another version of Lamina");
   } else {
@@ -51,14 +40,14 @@ MpiLibrary open_library() {
 void provide_mpi(const LaminaMpi* table) { provided = table; }
 
 const MpiLibrary& mpi_library() {
-  static const MpiLibrary* found = new MpiLibrary(open_library());  // never closed
+  static const MpiLibrary* found = new MpiLibrary(find_library());  // never closed
   return *found;
 }
 
 std::string mpi_library_path() {
-  const std::filesystem::path path = beside_this_library();
+  const std::string path = beside_this_library("liblamina_mpi.so");
   std::error_code failed;
-  return !path.empty() && std::filesystem::exists(path, failed) ? path.native() : "";
+  return std::filesystem::exists(path, failed) ? path : "";
 }
 
 }  // namespace lamina::distributed

@@ -13,6 +13,7 @@
 
 #include "runtime/core/mutex.h"
 #include "runtime/dist/collectives.h"
+#include "runtime/dist/world.h"
 
 namespace lamina::distributed {
 namespace {
@@ -71,6 +72,11 @@ class ThreadCommunicator final : public Communicator {
     group_.why.emplace(why);
     group_.first = std::current_exception() ? std::current_exception() : std::make_exception_ptr(why);
     group_.ended = true;
+  }
+
+  std::optional<Error> why_ended() const override {
+    const std::lock_guard lock(group_.mutex);
+    return group_.why;
   }
 
   std::vector<RankStatus> ranks() const override {
@@ -145,6 +151,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, Patien
   for (int r = 0; r < ranks; ++r) group.members[size_t(r)] = members[size_t(r)].get();
   const auto run = [&](int r) {
     Communicator& own = *members[size_t(r)];
+    const RankScope scope(own);
     try {
       body(own);
       end(own);

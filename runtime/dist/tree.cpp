@@ -23,6 +23,11 @@ Range part_of(int64_t total, int64_t parts, int64_t index) {
   return {begin, begin + each + (index < longer)};
 }
 
+Range rows_of_rank(int64_t rows, int64_t shards, int64_t ranks, int64_t rank) {
+  const Range own = part_of(shards, ranks, rank);
+  return {part_of(rows, shards, own.begin).begin, part_of(rows, shards, own.end - 1).end};
+}
+
 std::vector<Range> roots_of(Range leaves, int64_t shards) {
   std::vector<Range> out;
   for (int64_t at = leaves.begin; at < leaves.end;) {

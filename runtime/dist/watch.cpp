@@ -12,6 +12,8 @@
 #include <fstream>
 
 #include "runtime/core/settings.h"
+#include "runtime/dist/processes.h"
+#include "runtime/dist/stop.h"
 
 namespace lamina::distributed {
 namespace {
@@ -20,76 +22,15 @@ constexpr std::chrono::milliseconds kTurn{20};
 constexpr double kLookEvery = 0.1;                               // seconds between looks at the processes of this host
 constexpr double kAnswers = 0.25, kRecords = 0.1, kSpeaker = 1;  // seconds: for ranks' answers, for their records, for the report
 constexpr size_t kReport = 1 << 16;
-constexpr int kAfterSigterm = 128 + SIGTERM;
-
-std::atomic<int> terminated{0};
-struct sigaction before_ours{};
-std::atomic<bool> handles{false};
-
-void on_sigterm(int number, siginfo_t* info, void* context) {
-  terminated = 1;
-  if (before_ours.sa_flags & SA_SIGINFO) {
-    if (before_ours.sa_sigaction) before_ours.sa_sigaction(number, info, context);
-  } else if (before_ours.sa_handler != SIG_DFL && before_ours.sa_handler != SIG_IGN) {
-    before_ours.sa_handler(number);
-  }
-}
-bool default_before_ours() { return !(before_ours.sa_flags & SA_SIGINFO) && before_ours.sa_handler == SIG_DFL; }
-
-void handle_sigterm() {
-  if (handles.exchange(true)) return;
-  struct sigaction ours{};
-  ours.sa_sigaction = on_sigterm;
-  ours.sa_flags = SA_SIGINFO | SA_RESTART;
-  sigemptyset(&ours.sa_mask);
-  sigaction(SIGTERM, &ours, &before_ours);
-  // A child has no control thread that would end it.
-  on_fork({.before = nullptr, .in_parent = nullptr, .in_child = [] { sigaction(SIGTERM, &before_ours, nullptr); }});
-}
-
-// What the system says of a process.
-struct Process {
-  bool dead = false, stopped = false;
-  int signal = 0;  // that killed it; 0: unknown, also once its parent has asked
-};
-Process process_of(int64_t pid) {
-  std::ifstream file(cat("/proc/", pid, "/stat"));
-  std::string line;
-  if (!std::getline(file, line)) return {.dead = kill(pid_t(pid), 0) != 0 && errno == ESRCH};
-  const size_t name_end = line.rfind(')');
-  const char state = name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '?';
-  Process out{.dead = state == 'Z' || state == 'X', .stopped = state == 'T'};
-  if (out.dead) out.signal = std::atoi(line.c_str() + line.rfind(' ') + 1) & 127;  // the last number is wait()'s status
-  return out;
-}
-
-std::string death_text(int signal) {
-  if (signal == 0) return "its process is gone";
-  const char* name = strsignal(signal);
-  return cat("signal ", signal, name ? cat(" (", name, ")") : "");
-}
 
 std::string seconds_text(double seconds) { return cat(std::round(seconds * 10) / 10, " s"); }
 
 }  // namespace
 
-RankStatus this_process(int rank) {
-  RankStatus out{.rank = rank, .pid = getpid()};
-  gethostname(out.host, sizeof out.host - 1);
-  std::string place = out.host;
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string line;
-  if (std::getline(boot, line)) place += line;
-  char processes[64] = "";
-  if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) > 0) place += processes;
-  out.place = std::hash<std::string>()(place);
-  return out;
-}
-
 Watch::Watch(const LaminaMpi& mpi, Communicator& own, std::vector<RankStatus> known, double limit)
     : mpi_(mpi), own_(own), limit_(limit), interval_(limit / 10), known_(std::move(known)), heard_(known_.size(), own.record().now()) {
   last_turn_ = own_.record().now();
-  handle_sigterm();
+  watch_signals();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -173,15 +114,21 @@ void Watch::turn() {
   if (asked) conclude(*asked);
   while (const std::optional<Letter> letter = receive())
     if (letter->kind == Kind::verdict) conclude({letter->data, letter->guilty});
-  if (terminated.exchange(0)) on_signal();
+  if (const int number = signal_came()) on_signal(number);
   if (now >= next_beat_) {
     next_beat_ = now + interval_;
     beat();
   }
-  if (now >= std::max(next_look_, awake_)) {
+  if (now >= next_look_ && !was_stopped()) {
     next_look_ = now + kLookEvery;
     look();
   }
+}
+
+// Whether this process was stopped a moment ago, perhaps within a turn: then it knows nothing of the others.
+bool Watch::was_stopped() const {
+  const double now = own_.record().now();
+  return now < awake_ || now - last_turn_ > limit_ / 2;
 }
 
 bool Watch::send(int to, Kind kind, int guilty, const void* data, size_t bytes) {
@@ -234,6 +181,7 @@ void Watch::look() {
     const Process process = s.place == self.place ? process_of(s.pid) : Process{};
     const bool silent = s.age > limit_ && (self.rank == 0 || s.rank == 0);
     if (!process.dead && !silent) continue;
+    if (was_stopped()) return;
     const std::string who = cat("rank ", s.rank, " (host ", s.host, ", pid ", s.pid, ")");
     conclude({process.dead
                   ? cat(who, " is dead: ", death_text(process.signal))
@@ -243,8 +191,12 @@ void Watch::look() {
 }
 
 // The launcher ends all ranks when one has died, and when it is told to end itself.
-void Watch::on_signal() {
-  std::string why = "SIGTERM: the launcher ends the job";
+void Watch::on_signal(int number) {
+  if (stops_are_expected()) {
+    write_json(own_.record(), own_.rank(), cat(signal_name(number), ": the program ends after its step, with a checkpoint"), ranks());
+    return;
+  }
+  std::string why = cat(signal_name(number), ": the launcher ends the job");
   int guilty = -1;
   for (const RankStatus& s : ranks())
     if (s.rank != own_.rank() && guilty < 0 && s.age > 3 * interval_) {
@@ -253,8 +205,8 @@ void Watch::on_signal() {
     }
   const std::string text = report(why);
   const std::string path = write_json(own_.record(), own_.rank(), text, ranks());
-  if (own_.rank() == (guilty == 0 ? 1 : 0) && own_.record().now() >= awake_) say(text);
-  if (default_before_ours()) mpi_.leave(kAfterSigterm);
+  if (own_.rank() == (guilty == 0 ? 1 : 0) && !was_stopped()) say(text);
+  if (signals_end()) mpi_.leave(128 + number);
 }
 
 std::string Watch::report(const std::string& why) const {

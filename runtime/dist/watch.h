@@ -16,9 +16,6 @@
 
 namespace lamina::distributed {
 
-// This process, without its collectives.
-RankStatus this_process(int rank);
-
 class Watch {
  public:
   // `known`: the status of every rank, of this moment. `limit`: seconds without a heartbeat after which a rank is lost.
@@ -49,7 +46,8 @@ class Watch {
   std::optional<Letter> receive();  // what beats say is noted, too
   void beat();
   void look();
-  void on_signal();
+  bool was_stopped() const;
+  void on_signal(int number);
   RankStatus own_status() const;
   std::string report(const std::string& why) const;
   bool send(int to, Kind kind, int guilty, const void* data, size_t bytes);

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "runtime/dist/collectives.h"
 #include "runtime/dist/mpi_communicator.h"
 #include "runtime/dist/mpi_library.h"
-#include "runtime/dist/watch.h"
+#include "runtime/dist/over_devices.h"
+#include "runtime/dist/processes.h"
 
 namespace lamina::distributed {
 namespace {
@@ -46,6 +48,7 @@ World& state() {
 
 std::unique_ptr<Communicator> make(World& w) {
   const Launch& how = launch();
+  if (how.nccl) return start_over_devices(how);
   if (!how.mpi) return std::make_unique<OneRank>();
   const MpiLibrary& library = mpi_library();
   if (!library.table) {
@@ -86,8 +89,15 @@ Communicator& world() {
   return *w.communicator;
 }
 
-int rank() { return world().rank(); }
-int size() { return world().size(); }
+namespace {
+thread_local Communicator* own_rank = nullptr;
+}
+Communicator& current() { return own_rank ? *own_rank : world(); }
+RankScope::RankScope(Communicator& communicator) : before_(std::exchange(own_rank, &communicator)) {}
+RankScope::~RankScope() { own_rank = before_; }
+
+int rank() { return current().rank(); }
+int size() { return current().size(); }
 bool is_started() { return state().started; }
 void set_step(int64_t step) { world().record().set_step(step); }
 

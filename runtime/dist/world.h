@@ -13,6 +13,18 @@ LAMINA_API int size();
 // Throws for launch variables that are half set or contradict each other, and under mpirun or srun when MPI cannot be used: never N worlds
 // of one rank.
 LAMINA_API Communicator& world();
+// This thread's rank where ranks are threads (RankScope), else world().
+LAMINA_API Communicator& current();
+// For its lifetime, this thread is the rank of `communicator`.
+class LAMINA_API RankScope {
+ public:
+  explicit RankScope(Communicator& communicator);
+  ~RankScope();
+  RankScope(const RankScope&) = delete;
+
+ private:
+  Communicator* before_;
+};
 LAMINA_API const Launch& launch();
 LAMINA_API bool is_started();            // whether world() was called
 LAMINA_API void set_step(int64_t step);  // for reports

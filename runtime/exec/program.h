@@ -41,7 +41,7 @@ struct Instruction {
   int section_steps = 0;          // of a section
   std::string why_in_no_section;  // why it is not part of a section, if known
   bool alone = false;             // nothing else may run on its device at the same time
-  bool host_effect = false;       // it prints or checks: these keep the program's order on all devices
+  bool host_effect = false;       // it prints, checks, or is a collective of ranks: these keep the program's order on all devices
   double flops = 0, bytes = 0;    // its arithmetic, and what its steps read and write
   bool waits = false;             // the kernel blocks on the device, for instance to read a loop's condition, and cannot be recorded
 };
@@ -81,7 +81,7 @@ struct Program {
   std::vector<StreamUse> streams;
   int events = 0;
   std::vector<Candidate> candidates;  // where the planner chose devices: the one taken first
-  bool host_effects = false;          // print, assert: the call returns only when finished, and throws their errors
+  bool host_effects = false;          // print, assert, collectives: the call returns only when finished, and throws their errors
 };
 
 LAMINA_API std::string print(const Program& program);

@@ -22,7 +22,8 @@ std::vector<profiler::Name> range_names(const Program& program) {
     const std::string label(label_of(instruction));
     std::string text = instruction.section_steps == 0 ? (label.empty() ? instruction.name : label) + behind(instruction.line)
                                                       : instruction.name + (label.empty() ? "" : ": ") + label;
-    out.emplace_back(profiler::Kind::instruction, std::move(text));
+    out.emplace_back(profiler::Kind::instruction, std::move(text),
+                     profiler::Lane{program.streams[size_t(instruction.stream)].device, stream_number(program, instruction.stream)});
   }
   return out;
 }

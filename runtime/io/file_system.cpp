@@ -12,6 +12,8 @@
 namespace lamina::io {
 namespace {
 
+constexpr ssize_t kWorthStarting = ssize_t{1} << 20;  // bytes
+
 int result(int returned) { return returned < 0 ? errno : 0; }
 
 int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
@@ -27,10 +29,12 @@ class RealFileSystem final : public FileSystem {
     descriptor = open_retrying(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     return result(descriptor);
   }
-  int write(int descriptor, std::span<const std::byte> bytes, size_t& written) override {
+  int write(int descriptor, uint64_t offset, std::span<const std::byte> bytes, size_t& written) override {
     ssize_t n;
-    do n = ::write(descriptor, bytes.data(), bytes.size());
+    do n = pwrite(descriptor, bytes.data(), bytes.size(), off_t(offset));
     while (n < 0 && errno == EINTR);
+    // The disk starts on large parts before sync() waits for it. Where it cannot, sync() does all of it.
+    if (n >= kWorthStarting) (void)sync_file_range(descriptor, off_t(offset), n, SYNC_FILE_RANGE_WRITE);
     written = n < 0 ? 0 : size_t(n);
     return n < 0 ? errno : 0;
   }

@@ -24,7 +24,8 @@ class LAMINA_API InputFile {
   const std::string& path() const { return path_; }
   // Fills `to` from this offset; throws if the file is shorter.
   void read(uint64_t offset, std::span<std::byte> to) const;
-  std::string text(uint64_t most) const;  // the whole file; throws above `most` bytes
+  uint32_t read_with_crc(uint64_t offset, std::span<std::byte> to) const;  // returns the bytes' CRC-32
+  std::string text(uint64_t most) const;                                   // the whole file; throws above `most` bytes
   // Throws an error about an offset of this file.
   [[noreturn]] void bad(uint64_t offset, const std::string& what, const std::string& why, const std::string& fix) const;
 
@@ -52,15 +53,12 @@ class LAMINA_API InputDirectory {
   int descriptor_ = -1;
 };
 
-// CRC-32 of the bytes, after those of which `before` is the CRC-32.
-LAMINA_API uint32_t crc32(std::span<const std::byte> bytes, uint32_t before = 0);
-
 // The system calls that change a file system. Each returns 0 or an errno. Tests make them fail, or drop unsynced data.
 class LAMINA_API FileSystem {
  public:
   virtual ~FileSystem() = default;
   virtual int create(const std::string& path, int& descriptor) = 0;  // the file must not exist
-  virtual int write(int descriptor, std::span<const std::byte> bytes, size_t& written) = 0;
+  virtual int write(int descriptor, uint64_t offset, std::span<const std::byte> bytes, size_t& written) = 0;
   virtual int sync(int descriptor) = 0;
   virtual int close(int descriptor) = 0;
   virtual int make_directory(const std::string& path) = 0;
@@ -71,15 +69,16 @@ class LAMINA_API FileSystem {
   static FileSystem& real();
 };
 
-// A file written from beginning to end. Its content is kept only after finish().
+// A new file. Its content is kept only after finish().
 class LAMINA_API OutputFile {
  public:
   OutputFile(FileSystem& files, std::string path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
-  void write(std::span<const std::byte> bytes);
-  void write(const std::string& text) { write(std::as_bytes(std::span(text))); }
-  void finish();  // syncs to disk
+  void write(uint64_t offset, std::span<const std::byte> bytes);
+  void write(const std::string& text) { write(0, std::as_bytes(std::span(text))); }
+  uint32_t write_with_crc(uint64_t offset, std::span<const std::byte> bytes);  // returns the bytes' CRC-32
+  void finish();                                                               // syncs to disk
 
  private:
   FileSystem& files_;

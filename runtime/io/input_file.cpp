@@ -1,19 +1,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
-#include <vector>
 
-#include "runtime/core/config.h"
 #include "runtime/core/error.h"
-#include "runtime/device/thread_pool.h"
-#include "runtime/io/files.h"
+#include "runtime/io/checksum.h"
 
 namespace lamina::io {
 
@@ -25,32 +19,7 @@ namespace {
               {.what = cat(reader, ": cannot open the ", what), .where = cat("file '", path, "'"), .why = why, .fix = fix});
 }
 
-constexpr size_t kPart = size_t{4} << 20;  // bytes
-
-// work(part, begin, end) for the parts of `bytes`, on several threads where there are several parts.
-template <class Work>
-void in_parts(size_t bytes, Work&& work) {
-  const size_t parts = (bytes + kPart - 1) / kPart;
-  std::atomic<size_t> next{0};
-  auto job = [&] {
-    for (size_t part; (part = next++) < parts;) work(part, part * kPart, std::min(bytes, (part + 1) * kPart));
-  };
-  if (parts < 2) return job();
-  const int threads = int(std::min(parts, size_t(config::threads())));
-  ThreadPool::of(Device{}).run(threads, [](void* f, int, int, ThreadPool::Barrier&) { (*static_cast<decltype(job)*>(f))(); }, &job);
-}
-
 }  // namespace
-
-uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {
-  std::vector<uint32_t> of_parts((bytes.size() + kPart - 1) / kPart);
-  in_parts(bytes.size(), [&](size_t part, size_t begin, size_t end) {
-    of_parts[part] = uint32_t(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()) + begin, end - begin));
-  });
-  for (size_t part = 0; part < of_parts.size(); ++part)
-    before = uint32_t(crc32_combine(before, of_parts[part], z_off_t(std::min(kPart, bytes.size() - part * kPart))));
-  return before;
-}
 
 InputFile InputFile::open(const std::string& path, const std::string& reader, bool follow_link) {
   return open_at(AT_FDCWD, path, path, reader, follow_link);
@@ -73,6 +42,7 @@ InputFile InputFile::open_at(int directory, const std::string& name, const std::
   struct stat status{};
   if (fstat(out.descriptor_, &status) != 0) refuse(std::strerror(errno), "check the path");
   if (!S_ISREG(status.st_mode)) refuse(S_ISDIR(status.st_mode) ? "it is a directory" : "it is not a regular file", "check the path");
+  (void)posix_fadvise(out.descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);  // a longer readahead
   out.size_ = uint64_t(status.st_size);
   return out;
 }
@@ -102,14 +72,19 @@ InputFile InputDirectory::file(const std::string& name) const {
 }
 
 void InputFile::read(uint64_t offset, std::span<std::byte> to) const {
-  in_parts(to.size(), [&](size_t, size_t at, size_t end) {
-    while (at < end) {
-      const ssize_t n = pread(descriptor_, to.data() + at, end - at, off_t(offset + at));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) bad(offset + at, "the file cannot be read", std::strerror(errno), "copy the file again");
-      if (n == 0) bad(offset + at, "the file ends too early", cat(end - at, " bytes are missing"), "copy the file again");
-      at += size_t(n);
-    }
+  while (!to.empty()) {
+    const ssize_t n = pread(descriptor_, to.data(), to.size(), off_t(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) bad(offset, "the file cannot be read", std::strerror(errno), "copy the file again");
+    if (n == 0) bad(offset, "the file ends too early", cat(to.size(), " bytes are missing"), "copy the file again");
+    to = to.subspan(size_t(n)), offset += uint64_t(n);
+  }
+}
+
+uint32_t InputFile::read_with_crc(uint64_t offset, std::span<std::byte> to) const {
+  return crc32_of_parts(to.size(), [&](size_t begin, size_t size) {
+    read(offset + begin, to.subspan(begin, size));
+    return to.subspan(begin, size);
   });
 }
 

@@ -15,7 +15,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/core/mutex.h"
-#include "runtime/io/files.h"
+#include "runtime/io/checksum.h"
 
 namespace lamina::io {
 namespace {
@@ -93,12 +93,19 @@ OutputFile::~OutputFile() {
   if (descriptor_ >= 0) files_.close(descriptor_);
 }
 
-void OutputFile::write(std::span<const std::byte> bytes) {
+void OutputFile::write(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     size_t written = 0;
-    if (const int error = files_.write(descriptor_, bytes, written)) failed("the file cannot be written", path_, error);
-    bytes = bytes.subspan(written);
+    if (const int error = files_.write(descriptor_, offset, bytes, written)) failed("the file cannot be written", path_, error);
+    bytes = bytes.subspan(written), offset += written;
   }
+}
+
+uint32_t OutputFile::write_with_crc(uint64_t offset, std::span<const std::byte> bytes) {
+  return crc32_of_parts(bytes.size(), [&](size_t begin, size_t size) {
+    write(offset + begin, bytes.subspan(begin, size));
+    return bytes.subspan(begin, size);
+  });
 }
 
 void OutputFile::finish() {

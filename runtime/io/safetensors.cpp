@@ -7,18 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "runtime/core/error.h"
+#include "runtime/io/checksum.h"
 
 namespace lamina::io {
 
 namespace {
-
-uint32_t crc32(std::string_view before, std::span<const std::byte> bytes) {
-  return io::crc32(bytes, io::crc32(std::as_bytes(std::span(before))));
-}
 
 std::string hexadecimal(uint32_t checksum) {
   std::string out(8, '0');
@@ -46,14 +42,18 @@ const char* stored_name(DType d) {
   return std::find_if(std::begin(kNames), std::end(kNames), [&](const DTypeName& n) { return n.dtype == d; })->name;
 }
 
-std::string checked_text(const std::string& name, const TensorType& type) { return cat(name, '\0', text(type), '\0'); }
+// The checksum of a tensor whose bytes have the CRC-32 `bytes`.
+uint32_t checksum_of(const std::string& name, const TensorType& type, uint32_t bytes) {
+  const std::string before = cat(name, '\0', text(type), '\0');
+  return joined_crc32(crc32(std::as_bytes(std::span(before))), bytes, uint64_t(byte_size(type)));
+}
 
 // Checksum of all metadata (including tensors' checksums) except the key kChecked itself.
 uint32_t checksum_of(const Metadata& metadata) {
   std::string all;
   for (const auto& [key, value] : metadata)
     if (key != kChecked) all += cat(key, '\0', value, '\0');
-  return crc32(all, {});
+  return crc32(std::as_bytes(std::span(all)));
 }
 
 // The accepted JSON: one level of names and one below it. Everything else is discarded.
@@ -183,27 +183,36 @@ void write_safetensors(OutputFile& out, std::vector<NamedBytes> tensors, const M
     if (t.name == kMetadata || t.name.size() > kMostName)
       refuse(t.name, "the format has another use for it, or it is too long", "rename the tensor");
     if (!names.insert(t.name).second) refuse(t.name, "another tensor has it", "give each its own name");
-    metadata.emplace(kChecksum + t.name, hexadecimal(crc32(checked_text(t.name, t.type), t.bytes)));
+    metadata.emplace(kChecksum + t.name, hexadecimal(0));
     header[t.name] = {
         {"dtype", stored_name(t.type.dtype)}, {"shape", numbers(t.type.shape)}, {"data_offsets", {offset, offset + t.bytes.size()}}};
     offset += t.bytes.size();
   }
-  metadata.emplace(kChecked, hexadecimal(checksum_of(metadata)));
-  header[kMetadata] = metadata;
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorKind::invalid_argument, {.what = "a name of a tensor, or the metadata, is not UTF-8",
-                                              .where = "",
-                                              .why = "the header of the file is JSON",
-                                              .fix = "rename it"});
+  metadata.emplace(kChecked, hexadecimal(0));
+  const auto text_of_header = [&] {
+    header[kMetadata] = metadata;
+    try {
+      std::string text = header.dump();
+      text.resize((text.size() + 7) / 8 * 8, ' ');
+      return text;
+    } catch (const nlohmann::json::exception&) {
+      throw Error(ErrorKind::invalid_argument, {.what = "a name of a tensor, or the metadata, is not UTF-8",
+                                                .where = "",
+                                                .why = "the header of the file is JSON",
+                                                .fix = "rename it"});
+    }
+  };
+  // All checksums have the same length, so the place of the tensors is known before them: they are found while the tensors are written.
+  const uint64_t length = text_of_header().size();
+  offset = sizeof(length) + length;
+  for (const NamedBytes& t : tensors) {
+    metadata[kChecksum + t.name] = hexadecimal(checksum_of(t.name, t.type, out.write_with_crc(offset, t.bytes)));
+    offset += t.bytes.size();
   }
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = text.size();
-  out.write(std::as_bytes(std::span(&length, 1)));
-  out.write(text);
-  for (const NamedBytes& t : tensors) out.write(t.bytes);
+  metadata[kChecked] = hexadecimal(checksum_of(metadata));
+  const std::string text = text_of_header();
+  out.write(0, std::as_bytes(std::span(&length, 1)));
+  out.write(sizeof(length), std::as_bytes(std::span(text)));
 }
 
 Safetensors::Safetensors(InputFile file) : file_(std::move(file)) {
@@ -275,8 +284,9 @@ Safetensors::Safetensors(InputFile file) : file_(std::move(file)) {
 
 void Safetensors::read(const Entry& entry, std::span<std::byte> to) const {
   if (to.size() != entry.size) internal_error(cat("the tensor '", entry.name, "' is read into ", to.size(), " bytes"));
-  file_.read(entry.begin, to);
-  if (checked_ && crc32(checked_text(entry.name, entry.type), to) != entry.checksum)
+  if (!checked_)
+    file_.read(entry.begin, to);
+  else if (checksum_of(entry.name, entry.type, file_.read_with_crc(entry.begin, to)) != entry.checksum)
     file_.bad(entry.begin, cat("the tensor '", entry.name, "' is damaged"), "its bytes differ from their checksum",
               "copy or save the file again");
   if (entry.type.dtype == DType::boolean && std::any_of(to.begin(), to.end(), [](std::byte b) { return b > std::byte{1}; }))

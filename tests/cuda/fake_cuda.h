@@ -27,6 +27,7 @@ inline const CudaApi& fake_api() {
           [](cudaDeviceProp* p, int device) {
             std::strcpy(p->name, device == 0 ? "NVIDIA H100 80GB HBM3" : "NVIDIA A100-SXM4-40GB");
             p->totalGlobalMem = size_t{80} << 30;
+            p->uuid.bytes[0] = char(device);
             p->major = device == 0 ? 9 : 8;
             p->minor = 0;
             p->multiProcessorCount = 132;
@@ -48,19 +49,10 @@ inline const CudaApi& fake_api() {
       .stream_destroy = [](cudaStream_t s) { return FakeCuda::lock()->call("stream_destroy", handle_text(s)); },
       .stream_synchronize =
           [](cudaStream_t s) {
-            const auto fake = FakeCuda::lock();
-            cudaError_t status = fake->call("stream_synchronize", handle_text(s));
-            if (status == cudaSuccess) status = fake->live(s);
-            if (status == cudaSuccess) fake->work.finish(s);
+            cudaError_t status = FakeCuda::lock()->call("stream_synchronize", handle_text(s));
+            if (status == cudaSuccess) status = FakeCuda::lock()->live(s);
+            if (status == cudaSuccess) FakeCuda::wait_until([&] { return FakeCuda::now().work.finish(s); });
             return status;
-          },
-      .stream_query =
-          [](cudaStream_t s) {
-            const auto fake = FakeCuda::lock();
-            cudaError_t status = fake->call("stream_query", handle_text(s));
-            if (status == cudaSuccess) status = fake->live(s);
-            if (status != cudaSuccess) return status;
-            return fake->work.advance(s) ? cudaSuccess : FakeCuda::last = cudaErrorNotReady;
           },
       .stream_wait =
           [](cudaStream_t s, cudaEvent_t e, unsigned) {
@@ -82,11 +74,20 @@ inline const CudaApi& fake_api() {
             if (status == cudaSuccess) fake->work.record(e, s);
             return status;
           },
-      .event_synchronize =
+      .event_query =
           [](cudaEvent_t e) {
             const auto fake = FakeCuda::lock();
-            const cudaError_t status = fake->call("event_synchronize", handle_text(e));
-            return status == cudaSuccess ? fake->work.finish_event(e) : status;
+            const cudaError_t status = fake->call("event_query", handle_text(e));
+            if (status != cudaSuccess) return status;
+            return fake->work.advance(e) ? cudaSuccess : FakeCuda::last = cudaErrorNotReady;
+          },
+      .event_synchronize =
+          [](cudaEvent_t e) {
+            const cudaError_t status = FakeCuda::lock()->call("event_synchronize", handle_text(e));
+            if (status != cudaSuccess) return status;
+            if (FakeCuda::lock()->work.is_captured(e)) return cudaErrorCapturedEvent;
+            FakeCuda::wait_until([&] { return FakeCuda::now().work.finish_event(e); });
+            return status;
           },
       .memory_info =
           [](size_t* unused, size_t* total) {
@@ -152,9 +153,11 @@ inline const CudaApi& fake_api() {
           },
       .copy =
           [](void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s) {
-            const auto fake = FakeCuda::lock();
-            const cudaError_t status = fake->call("copy", cat(bytes, " kind ", static_cast<int>(kind), " on ", FakeCuda::current));
-            return status == cudaSuccess ? fake->copy(to, from, bytes, kind, s) : status;
+            cudaError_t status = FakeCuda::lock()->call("copy", cat(bytes, " kind ", static_cast<int>(kind), " on ", FakeCuda::current));
+            bool waits = false;
+            if (status == cudaSuccess) status = FakeCuda::lock()->copy(to, from, bytes, kind, s, &waits);
+            if (waits) FakeCuda::wait_until([&] { return FakeCuda::now().work.finish(s); });
+            return status;
           },
       .function_attribute = [](const void*, cudaFuncAttribute, int) { return FakeCuda::lock()->call("function_attribute"); },
       .resident_blocks = [](int* each, const void*, int, size_t) { return *each = FakeCuda::lock()->resident_blocks, cudaSuccess; },

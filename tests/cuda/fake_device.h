@@ -1,10 +1,13 @@
 // FakeCuda: the state behind the calls of fake_cuda.h. FakeWork runs kernels, copies and graphs.
 #pragma once
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/core/error.h"
@@ -55,6 +58,18 @@ struct FakeCuda {
   static Locked lock() {
     static RecursiveMutex mutex;
     return {.lock = std::lock_guard(mutex)};
+  }
+  // A host thread waits; others go on meanwhile.
+  template <class Done>
+  static void wait_until(Done done) {
+    for (const auto begun = std::chrono::steady_clock::now();;) {
+      {
+        const auto locked = lock();
+        if (done()) return;
+      }
+      if (std::chrono::steady_clock::now() - begun > std::chrono::seconds(60)) throw std::logic_error("a wait for the fake GPU never ends");
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
   }
   static void reset() {
     now().work.finish_all();
@@ -119,7 +134,7 @@ struct FakeCuda {
       if (data >= start && data < static_cast<char*>(start) + bytes) return true;
     return false;
   }
-  cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream, bool* waits) {
     FakeWork::Operation o{.kernel = [](FakeArguments& a) { std::memcpy(a.data[0], a.data[1], size_t(a.count)); },
                           .arguments = {.data = {to, const_cast<void*>(from)}, .count = int64_t(bytes)}};
     if (kind == cudaMemcpyDeviceToDevice) return work.add(stream, std::move(o)), cudaSuccess;
@@ -130,7 +145,7 @@ struct FakeCuda {
       o.other = [to, taken = std::string(static_cast<const char*>(from), bytes)] { std::memcpy(to, taken.data(), taken.size()); };
     }
     work.add(stream, std::move(o));
-    if (!direct && kind == cudaMemcpyDeviceToHost) work.finish(stream);
+    *waits = !direct && kind == cudaMemcpyDeviceToHost;
     return cudaSuccess;
   }
 };

@@ -1,37 +1,45 @@
-// An NcclApi controlled by a test, whose ranks really meet: a collective starts when all ranks have called it, and is in progress until
-// then. Statuses can be planted in single calls.
+// An NcclApi controlled by a test, whose ranks really meet: as threads, on fake GPUs. Statuses can be planted in single calls.
 #pragma once
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/core/error.h"
 #include "runtime/cuda/nccl.h"
-#include "tests/cuda/fake_collective.h"
 #include "tests/cuda/fake_cuda.h"
+#include "tests/cuda/fake_exchange.h"
 #include "tests/cuda/fake_library.h"
 
 namespace lamina::cuda {
 
+// What a thread has called within its group.
+struct FakeGroup {
+  void* communicator = nullptr;
+  void* stream = nullptr;
+  std::vector<FakeExchange::Part> parts;
+};
+
 struct FakeNccl : FakeLibrary {
-  using Call = FakeCollective;
-  using Kind = Call::Kind;
+  using Part = FakeExchange::Part;
   struct Comm {
     std::string id;
     int rank = 0, ranks = 0, device = 0;
     int state = 0;  // returned by ncclCommGetAsyncError
     int polls = 0;  // how often it first returns "in progress"
     bool finalized = false;
+    std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
   };
-  // The communicators of one id, and the calls that not all of their ranks have made yet.
+  // The communicators of one id.
   struct Clique {
     std::map<int, void*> ranks;
-    std::map<int, Call> called;
     std::set<int> finalizing;
+    FakeExchange exchange;
   };
   struct Fault {
     std::string call;
@@ -42,12 +50,13 @@ struct FakeNccl : FakeLibrary {
   std::map<std::string, int> counts;
   int created = 0, destroyed = 0, aborted = 0;
   int version = 22809;
+  bool tells_of_aborts = false;  // other ranks then see a remote error; otherwise they wait
   int64_t ids = 0;
   std::string last_error;
   std::map<void*, Comm> comms;  // live ones
   std::map<std::string, Clique> cliques;
   static inline thread_local int depth = 0;  // of groups
-  static inline thread_local std::vector<Call> grouped;
+  static inline thread_local FakeGroup grouped;
 
   static FakeNccl& now() {
     static auto* fake = new FakeNccl;
@@ -56,8 +65,9 @@ struct FakeNccl : FakeLibrary {
   void reset() {
     faults.clear(), counts.clear(), calls.clear(), complaints.clear(), comms.clear(), cliques.clear(), last_error.clear();
     created = destroyed = aborted = 0;
+    tells_of_aborts = false;
     depth = 0;
-    grouped.clear();
+    grouped = FakeGroup();
   }
   size_t alive() const { return comms.size(); }
   int call(const char* name) {
@@ -142,9 +152,11 @@ struct FakeNccl : FakeLibrary {
     const int status = f.call("ncclCommAbort");
     if (Comm* comm = f.find(communicator, "ncclCommAbort")) {
       Clique& clique = f.cliques[comm->id];
-      clique.ranks.erase(comm->rank);  // the others wait for ever
-      clique.called.erase(comm->rank);
-      FakeCuda::lock()->work.finish_all();
+      clique.ranks.erase(comm->rank);
+      if (f.tells_of_aborts)
+        for (const auto& [rank, handle] : clique.ranks) f.comms[handle].state = nccl::kRemoteError;
+      const auto cuda = FakeCuda::lock();
+      *comm->aborted = true;
     }
     f.aborted += int(f.comms.erase(communicator));
     return status;
@@ -164,45 +176,36 @@ struct FakeNccl : FakeLibrary {
     const int status = f.call("ncclGroupEnd");
     f.expect(depth > 0, "ncclGroupEnd without ncclGroupStart");
     if (--depth > 0) return status;
-    const std::vector<Call> all = std::exchange(grouped, {});
-    if (status == 0 || status == nccl::kInProgress)
-      for (const Call& c : all) f.arrive(c);
+    const FakeGroup all = std::exchange(grouped, FakeGroup());
+    if ((status == 0 || status == nccl::kInProgress) && all.communicator) f.begin(all.communicator, all.parts, all.stream);
     return status;
   }
-  template <Kind kind>
-  static int reduction(const void* in, void* out, size_t count, int type, int op, void* communicator, void* stream) {
-    return collective({kind, in, out, count, type, op, 0, communicator, stream});
-  }
-  static int collective(const Call& c) {
-    static constexpr const char* names[] = {"ncclAllReduce", "ncclBroadcast", "ncclReduceScatter", "ncclAllGather"};
-    const char* name = names[size_t(c.kind)];
+  // One rank's call: its pieces to and from the others.
+  using Parts = std::function<std::vector<Part>(const Comm&)>;
+  static int exchange(const char* name, int type, void* communicator, void* stream, const Parts& parts) {
     FakeNccl& f = now();
     std::lock_guard lock(f.mutex);
     const int status = f.call(name);
-    Comm* comm = f.find(c.communicator, name);
-    if (!comm || (status && status != nccl::kInProgress)) return grouped.clear(), status;
-    f.expect(comm->state == nccl::kSuccess && comm->polls == 0 && !comm->finalized, cat(name, " of what is not ready"));
-    if (depth > 0)
-      grouped.push_back(c);
-    else
-      f.arrive(c);
+    Comm* comm = f.find(communicator, name);
+    if (!comm || (status && status != nccl::kInProgress)) return status;
+    f.expect(comm->state != nccl::kInProgress && comm->polls == 0 && !comm->finalized, cat(name, " of what is not ready"));
+    f.expect(comm->device == FakeCuda::current, cat(name, " on another device"));
+    f.expect(type == nccl::kUint8, cat(name, " of no bytes"));
+    const std::vector<Part> all = parts(*comm);
+    for (const Part& p : all) f.expect(p.other >= 0 && p.other < comm->ranks && p.other != comm->rank, cat(name, " with rank ", p.other));
+    if (depth == 0) {
+      f.begin(communicator, all, stream);
+      return status;
+    }
+    f.expect(!grouped.communicator || (grouped.communicator == communicator && grouped.stream == stream), "a group of several ranks");
+    grouped.communicator = communicator, grouped.stream = stream;
+    grouped.parts.insert(grouped.parts.end(), all.begin(), all.end());
     return status;
   }
-
-  // A rank has arrived; the last one starts the collective.
-  void arrive(const Call& c) {
-    Comm& comm = comms[c.communicator];
-    Clique& clique = cliques[comm.id];
-    clique.called[comm.rank] = c;
-    comm.state = nccl::kInProgress;
+  void begin(void* communicator, const std::vector<Part>& parts, void* stream) {
+    Comm& comm = comms[communicator];
     comm.polls = 1;
-    for (const auto& [rank, other] : clique.called)
-      if (!other.meets(c)) return;  // they wait for each other for ever
-    if (int(clique.called.size()) < comm.ranks) return;
-    std::vector<Call> all;
-    for (const auto& [rank, call] : clique.called) all.push_back(call), comms[call.communicator].state = nccl::kSuccess;
-    clique.called.clear();
-    Call::start(std::move(all));
+    cliques[comm.id].exchange.start(comm.rank, parts, stream, comm.aborted);
   }
 };
 
@@ -218,12 +221,47 @@ inline const NcclApi& fake_nccl() {
       .async_error = F::async_error,
       .group_start = F::group_start,
       .group_end = F::group_end,
-      .all_reduce = F::reduction<F::Kind::all_reduce>,
-      .broadcast = [](const void* in, void* out, size_t count, int type, int root, void* c,
-                      void* s) { return F::collective({F::Kind::broadcast, in, out, count, type, 0, root, c, s}); },
-      .reduce_scatter = F::reduction<F::Kind::reduce_scatter>,
-      .all_gather = [](const void* in, void* out, size_t count, int type, void* c,
-                       void* s) { return F::collective({F::Kind::all_gather, in, out, count, type, 0, 0, c, s}); },
+      .send =
+          [](const void* data, size_t count, int type, int to, void* c, void* s) {
+            return F::exchange("ncclSend", type, c, s, [=](const F::Comm&) {
+              return std::vector<F::Part>{{.other = to, .sends = true, .data = const_cast<void*>(data), .bytes = count}};
+            });
+          },
+      .receive =
+          [](void* data, size_t count, int type, int from, void* c, void* s) {
+            return F::exchange("ncclRecv", type, c, s, [=](const F::Comm&) {
+              return std::vector<F::Part>{{.other = from, .sends = false, .data = data, .bytes = count}};
+            });
+          },
+      .broadcast =
+          [](const void* in, void* out, size_t count, int type, int root, void* c, void* s) {
+            return F::exchange("ncclBroadcast", type, c, s, [=](const F::Comm& comm) {
+              F::now().expect(in == out, "ncclBroadcast is not in place");
+              std::vector<F::Part> parts;
+              for (int r = 0; r < comm.ranks; ++r)
+                if (r != comm.rank && (comm.rank == root || r == root))
+                  parts.push_back({.other = r, .sends = comm.rank == root, .data = out, .bytes = count, .kind = cat("broadcast ", count)});
+              return parts;
+            });
+          },
+      .all_gather =
+          [](const void* in, void* out, size_t count, int type, void* c, void* s) {
+            return F::exchange("ncclAllGather", type, c, s, [=](const F::Comm& comm) {
+              const auto place = [&](int r) { return static_cast<char*>(out) + size_t(r) * count; };
+              void* own = const_cast<void*>(in);
+              const std::string kind = cat("all_gather ", count);
+              std::vector<F::Part> parts;
+              for (int r = 0; r < comm.ranks; ++r) {
+                if (r == comm.rank) continue;
+                parts.push_back({.other = r, .sends = true, .data = own, .bytes = count, .kind = kind});
+                parts.push_back({.other = r, .sends = false, .data = place(r), .bytes = count, .kind = kind});
+              }
+              const auto cuda = FakeCuda::lock();
+              if (own != place(comm.rank))
+                cuda->work.add(s, {.arguments = {}, .other = [=, to = place(comm.rank)] { std::memmove(to, own, count); }});
+              return parts;
+            });
+          },
       .status_text =
           [](int status) { return status == nccl::kRemoteError ? "remote process exited or there was a network error" : "another error"; },
       .last_error = [](void*) { return F::now().last_error.c_str(); },

@@ -27,8 +27,9 @@ class FakeWork {
   struct Operation {
     Kernel kernel = nullptr;  // null: an empty node
     FakeArguments arguments;
-    std::vector<size_t> after = {};    // earlier operations of the same list
-    std::function<void()> other = {};  // work that is no kernel and cannot be captured
+    std::vector<size_t> after = {};        // earlier operations of the same list
+    std::function<void()> other = {};      // work that is no kernel and cannot be captured
+    std::function<bool()> may_start = {};  // what else it waits for, such as another rank's work; empty: nothing
     bool done = false;
   };
   using Graph = std::vector<Operation>;
@@ -109,22 +110,21 @@ class FakeWork {
     if (!ends.empty()) place.last.assign(ends.begin(), ends.end());
   }
 
-  void finish(void* stream) { finish(streams_[stream].last); }
-  // Lets time pass: some more operations run. Returns whether the stream is idle.
-  bool advance(void* stream) {
-    if (are_done(streams_[stream].last)) return true;
-    for (size_t some = 1 + random() % 8; some > 0 && !are_done(streams_[stream].last); --some) run_one();
+  // False if what is left waits for something that only another thread can start.
+  bool finish(void* stream) { return finish(streams_[stream].last); }
+  // Lets time pass: some more operations run. Returns whether the event has happened.
+  bool advance(void* event) {
+    if (are_done(events_[event].last)) return true;
+    for (size_t some = 1 + random() % 8; some > 0 && !are_done(events_[event].last); --some)
+      if (!run_one()) break;
     return false;
   }
-  cudaError_t finish_event(void* event) {
-    if (events_[event].graph) return cudaErrorCapturedEvent;
-    finish(events_[event].last);
-    return cudaSuccess;
-  }
-  void finish_all() {
+  bool is_captured(void* event) { return events_[event].graph != nullptr; }
+  bool finish_event(void* event) { return finish(events_[event].last); }
+  bool finish_all() {
     std::vector<size_t> all(pending_.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
-    finish(all);
+    return finish(all);
   }
 
  private:
@@ -145,20 +145,24 @@ class FakeWork {
   bool are_done(const std::vector<size_t>& operations) {
     return std::all_of(operations.begin(), operations.end(), [&](size_t i) { return pending_[i].done; });
   }
-  // Runs any one operation that is ready.
-  void run_one() {
+  // Runs any one operation that is ready. Returns whether there was one.
+  bool run_one() {
     std::vector<size_t> able;
     for (size_t i = 0; i < pending_.size(); ++i)
-      if (!pending_[i].done && are_done(pending_[i].after)) able.push_back(i);
+      if (!pending_[i].done && are_done(pending_[i].after) && (!pending_[i].may_start || pending_[i].may_start())) able.push_back(i);
+    if (able.empty()) return false;
     Operation& o = pending_[able[random() % able.size()]];
     if (o.kernel) o.kernel(o.arguments);
     if (o.other) o.other();
     o.done = true;
     o.other = nullptr;
+    o.may_start = nullptr;
+    return true;
   }
-  // Runs operations until these have run.
-  void finish(const std::vector<size_t>& wanted) {
-    while (!are_done(wanted)) run_one();
+  // Runs operations until these have run, or none can.
+  bool finish(const std::vector<size_t>& wanted) {
+    while (!are_done(wanted))
+      if (!run_one()) return false;
     if (std::all_of(pending_.begin(), pending_.end(), [](const Operation& o) { return o.done; })) {
       pending_.clear();
       const auto has_ended = [](const auto& entry) { return !entry.second.graph; };
@@ -166,6 +170,7 @@ class FakeWork {
       std::erase_if(events_, has_ended);
       before_.clear();
     }
+    return true;
   }
 
   Graph pending_;

@@ -5,8 +5,11 @@
 
 #include "graph/compile/compile.h"
 #include "graph/ops/ops.h"
+#include "runtime/dist/collectives.h"
+#include "runtime/dist/over_devices.h"
 #include "runtime/exec/executor.h"
 #include "tests/ops/card_case.h"
+#include "tests/runtime/dist/conformance.h"
 
 namespace lamina::tests {
 namespace {
@@ -44,6 +47,34 @@ TEST(OnACard, SortsAreRecordedInAGraph) {
   const std::vector<std::string> wanted = results(DeviceKind::cpu);
   EXPECT_EQ(results(DeviceKind::gpu), wanted);
   EXPECT_EQ(graphs.find("one by one"), std::string::npos) << graphs;
+}
+
+// One rank: NCCL starts, moves bytes and ends; sums are our kernel's.
+TEST(NcclOnACard, OneRankPassesTheConformanceSuiteAndHasTheTreesBits) {
+  Backend& backend = cuda_backend();
+  if (backend.device_count() == 0) GTEST_SKIP() << "not measured: " << backend.unavailable_reason();
+  const Device device{DeviceKind::gpu, 0, 0};
+  auto& joins = dynamic_cast<JoinsPeers&>(backend);
+  std::string id;
+  try {
+    id = joins.peers_id();
+  } catch (const Error& e) {
+    GTEST_SKIP() << "not measured: " << e.what();
+  }
+  using namespace distributed;
+  const auto ranks = join_over_devices(0, 1, device, id, Patience::of_settings());
+  for (const auto& one : distributed::tests::conformance_cases()) EXPECT_EQ(one.run(*ranks), "") << one.name;
+  const Place place(*ranks, nullptr, backend.default_stream(device));
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32})
+    for (const int64_t count : {1, 1000, 416000}) {
+      const std::vector<char> want = distributed::tests::expected_sum(dtype, count, 8),
+                              leaves = distributed::tests::own_leaves(*ranks, dtype, count, 8);
+      const BufferRef in = copy_from_host(device, leaves.data(), leaves.size()), out = std::make_shared<Buffer>(device, want.size());
+      all_reduce(place, SumOf{dtype, count, 8}, in->data(), out->data());
+      std::vector<char> got(want.size());
+      copy_to_host(got.data(), out, 0, got.size());
+      EXPECT_TRUE(got == want) << dtype << "[" << count << "]";
+    }
 }
 
 // Without the libraries the other tests pass too, by our own kernels.

@@ -1,67 +1,117 @@
-// GPUs of a fake backend with a fake NCCL between them, and their ranks' operands.
+// Ranks as threads, each with a fake GPU of its own and a fake NCCL between them.
 #pragma once
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <memory>
-#include <span>
+#include <string>
 #include <vector>
 
-#include "runtime/cuda/collectives.h"
+#include "kernels/gpu_kernel.h"
+#include "runtime/cuda/nccl_peers.h"
+#include "runtime/device/backend.h"
+#include "runtime/dist/collectives.h"
+#include "runtime/dist/threads.h"
 #include "tests/cuda/fake_nccl.h"
 #include "tests/cuda/library_fixture.h"
-#include "tests/cuda/numbers.h"
 
 namespace lamina::cuda {
 
 constexpr Device gpu(int index) { return {.kind = DeviceKind::gpu, .model = 0, .index = static_cast<int16_t>(index)}; }
-inline std::vector<Device> gpus(int count, int first = 0) {
-  std::vector<Device> all;
-  for (int i = first; i < first + count; ++i) all.push_back(gpu(i));
-  return all;
-}
 
-// Element i of rank r's operand: 1, 2 or 3, so that small sums and products are exact in each dtype.
-inline int brought(int rank, int64_t i) { return 1 + int((i * 5 + rank * 7 + i / 3) % 3); }
-
-// Filled operands of some ranks.
-template <class T>
-struct Brought {
-  std::vector<std::unique_ptr<Numbers<T>>> in, out;
-  std::vector<RankOperands> operands;
-
-  Brought(CudaBackend& backend, int first, int count, int64_t in_size, int64_t out_size) {
-    for (int rank = first; rank < first + count; ++rank) {
-      in.push_back(std::make_unique<Numbers<T>>(std::vector<int64_t>{in_size}, 1));
-      out.push_back(std::make_unique<Numbers<T>>(std::vector<int64_t>{out_size}, 2));
-      for (int64_t i = 0; i < in_size; ++i) in.back()->data()[i] = T(float(brought(rank, i)));
-      operands.push_back({backend.default_stream(gpu(rank)), in.back()->view(), out.back()->view()});
-    }
+// Device memory of a rank, copied from and to the host in stream order.
+class OnGpu {
+ public:
+  OnGpu(Stream stream, size_t bytes) : stream_(stream), memory_(stream_, bytes) {}
+  OnGpu(Stream stream, const std::vector<char>& bytes) : OnGpu(stream, bytes.size()) {
+    stream_.backend->copy(stream_, data(), bytes.data(), bytes.size(), CopyKind::to_device);
   }
+  char* data() const { return static_cast<char*>(memory_.data()); }
+  std::vector<char> bytes() {
+    std::vector<char> out(memory_.bytes());
+    stream_.backend->copy(stream_, out.data(), data(), out.size(), CopyKind::to_host);
+    stream_.backend->synchronize(stream_);
+    return out;
+  }
+
+ private:
+  Stream stream_;
+  LaunchMemory memory_;
 };
 
 class CudaRanks : public LibraryFixture<FakeNccl> {
  protected:
   static constexpr int kGpus = 4;
-  static constexpr std::chrono::milliseconds kSoon{30}, kLate{20000};
+  static constexpr Patience kSoon{std::chrono::duration<double>(60), std::chrono::duration<double>(0.1)};
+  static constexpr Patience kLate{std::chrono::duration<double>(60), std::chrono::duration<double>(30)};
+
   void SetUp() override {
     LibraryFixture::SetUp();
+    setenv("LAMINA_FLIGHT_RECORDS", testing::TempDir().c_str(), 1);
     FakeCuda::now().devices = kGpus;
-    backend_ = std::make_unique<CudaBackend>(fake_api());
+    FakeCuda::now().memory = size_t{64} << 20;
+    backend_ = std::make_unique<CudaBackend>(fake_api(), [] { return fake_nccl(); });
+    replace_backend(DeviceKind::gpu, backend_.get());
+    sum_ = kernels::find_gpu_kernel(kSum);
+    kernels::register_gpu_kernel(kSum, reinterpret_cast<kernels::GpuFunction>(&add_later));
   }
   void TearDown() override {
+    kernels::register_gpu_kernel(kSum, sum_);
+    FakeCuda::now().work.finish_all();
+    replace_backend(DeviceKind::gpu, nullptr);
     EXPECT_EQ(fake().created, fake().destroyed + fake().aborted);
-    EXPECT_EQ(FakeNccl::depth, 0) << "a group has not ended";
     LibraryFixture::TearDown();
+    unsetenv("LAMINA_FLIGHT_RECORDS");
   }
-  std::unique_ptr<Communicator> communicator(int ranks, std::chrono::milliseconds limit = kLate) {
-    return std::make_unique<Communicator>(fake_nccl(), fake_api(), gpus(ranks), limit);
+
+  // What a rank's thread works with.
+  struct Rank {
+    distributed::Communicator& c;
+    Stream stream;
+    std::unique_ptr<Peers> peers;
+    distributed::Place place() { return {c, peers.get(), stream}; }
+  };
+  void run(int ranks, const std::function<void(Rank&)>& body, Patience patience = kLate) {
+    for (int r = 0; r < ranks; ++r) take_error(r);  // of what nobody has waited for
+    distributed::run_ranks(
+        ranks,
+        [&](distributed::Communicator& c) {
+          Rank rank{c, backend_->default_stream(gpu(c.rank())), distributed::join_devices(c, gpu(c.rank()))};
+          body(rank);
+          EXPECT_EQ(FakeNccl::depth, 0) << "a group has not ended";
+        },
+        patience);
   }
-  std::vector<Stream> streams(int ranks, int first = 0) {
-    std::vector<Stream> all;
-    for (int r = first; r < first + ranks; ++r) all.push_back(backend_->default_stream(gpu(r)));
-    return all;
+  void take_error(int rank) {
+    Stream stream = backend_->default_stream(gpu(rank));
+    try {
+      backend_->synchronize(stream);
+    } catch (const Error&) {
+    }
   }
+  static Error error_of(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Error& e) {
+      return e;
+    }
+    ADD_FAILURE() << "no error";
+    return Error(ErrorKind::internal, {});
+  }
+
+ private:
+  static inline const char* const kSum = typeid(kernels::GpuKernelName<&kernels::cuda::tree_sum>).name();
+  // tree_sum by the fake GPU.
+  static void add_later(Stream& stream, const TreeSum& sum, std::span<const void* const> arrays, void* result) {
+    std::vector<uint8_t> joins(sum.joins, sum.joins + arrays.size());
+    const auto fake = FakeCuda::lock();
+    fake->work.add(stream.native,
+                   {.arguments = {}, .other = [sum, joins, all = std::vector<const void*>(arrays.begin(), arrays.end()), result] {
+                      TreeSum own = sum;
+                      own.joins = joins.data();
+                      lamina::cpu::tree_sum(own, all, result);
+                    }});
+  }
+  kernels::GpuFunction sum_ = nullptr;
 };
 
 }  // namespace lamina::cuda

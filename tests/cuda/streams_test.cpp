@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <deque>
 
 #include "graph/passes/pipeline.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "tests/cuda/combine_program.h"
+#include "tests/cuda/fake_launch.h"
 #include "tests/graph/compile/branches.h"
 #include "tests/graph/compile/run.h"
 #include "tests/graph/random_graph.h"
@@ -18,40 +18,6 @@ namespace {
 using cuda::FakeCuda;
 using cuda::kCpu;
 using cuda::kGpu;
-
-// A launch of a CPU kernel, which the fake GPU runs later.
-struct Launch {
-  Kernel kernel;
-  std::vector<View> in, out;
-};
-// Never moved, and kept as long as graphs may replay them.
-std::deque<Launch>& launches() {
-  static std::deque<Launch> all;
-  return all;
-}
-bool launch_failed = false;  // as for an index out of range, where there was no event to wait for it
-void run_launch(cuda::FakeArguments& a) {
-  const Launch& launch = *static_cast<Launch*>(a.data[0]);
-  std::vector<const View*> in, out;
-  for (const View& v : launch.in) in.push_back(&v);
-  for (const View& v : launch.out) out.push_back(&v);
-  Stream stream = cpu_backend().default_stream(kCpu);
-  try {
-    launch.kernel.run({stream, launch.kernel.args.get(), in, out});
-  } catch (const Error&) {
-    launch_failed = true;
-  }
-}
-void start_launch(const KernelCall& call) {
-  Launch& launch = launches().emplace_back(Launch{*static_cast<const Kernel*>(call.args), {}, {}});
-  for (const View* v : call.in) launch.in.push_back(*v);
-  for (const View* v : call.out) launch.out.push_back(*v);
-  cuda::FakeArguments arguments{.data = {&launch}};
-  void* pointers[] = {&arguments};
-  cudaLaunchConfig_t config{};
-  config.stream = static_cast<cudaStream_t>(call.stream.native);
-  cuda::fake_api().launch(&config, reinterpret_cast<const void*>(&run_launch), pointers);
-}
 
 compile::Options options_of(int streams) {
   compile::Options options;
@@ -68,7 +34,7 @@ std::shared_ptr<exec::Program> on_gpu(const exec::Program& planned) {
   for (exec::StreamUse& s : p->streams) s.device = kGpu;
   for (exec::VariableUse& v : p->variables) v.device = kGpu;
   for (BufferRef& b : p->constants) b = copy_from_host(kGpu, b->data(), b->bytes());
-  for (exec::Instruction& i : p->instructions) i.kernel = {.run = start_launch, .args = std::make_shared<Kernel>(i.kernel)};
+  for (exec::Instruction& i : p->instructions) i.kernel = Launch::later(i.kernel);
   return p;
 }
 
@@ -83,13 +49,13 @@ class CudaStreams : public testing::Test {
   ~CudaStreams() override {
     fake.work.finish_all();
     replace_backend(DeviceKind::gpu, nullptr);
-    launches().clear();
+    Launch::all().clear();
   }
   // The graph's outputs, then its Variables, after this many calls; the first call uses other inputs, if given.
   std::vector<Tensor> run(const std::shared_ptr<const exec::Program>& program, const RandomGraph& g, int times,
                           const std::vector<Tensor>* others = nullptr) {
     calls.clear();
-    launch_failed = false;
+    Launch::failed = false;
     exec::Executor executor(program);
     std::vector<std::unique_ptr<exec::VariableState>> states;
     std::vector<exec::VariableState*> variables;
@@ -122,7 +88,7 @@ class CudaStreams : public testing::Test {
     for (size_t o = 0; o < out.size(); ++o) take(program->outputs[o], out[o]);
     for (const auto& state : states)
       if (state->buffer) take(state->type, state->buffer);
-    if (launch_failed) results.clear();
+    if (Launch::failed) results.clear();
     return results;
   }
   static std::vector<Tensor> expected(const RandomGraph& g, int times) {
@@ -226,7 +192,7 @@ TEST_F(CudaStreams, RandomGraphsGiveTheBitsOfOneStreamOfTheCpu) {
       wrong = !same(run(on_gpu(without), g, 1), first_call);
     }
     found += wrong, ++tried;
-    launches().clear();
+    Launch::all().clear();
     fake.work.finish_all();  // also what nobody waits for, which would be looked at for ever
   }
   EXPECT_GE(ran, graphs / 2);

@@ -329,8 +329,12 @@ TEST_F(EmulatedFamilies, DrawsHaveTheBitsOfTheCpu) {
     });
     Buffer<float> x = numbers<float>(2 * n, 22);
     compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) {
-      BOTH(on_gpu, dropout<float>)(STREAM(on_gpu), view(x, {2, n}), view(state, {2, 2}), view(y, {2, n}), 0.3f);
+      BOTH(on_gpu, dropout<float>)(STREAM(on_gpu), view(x, {2, n}), view(state, {2, 2}), view(y, {2, n}), 0.3f, 0);
     });
+    for (const int64_t first : {1, 4, 6})
+      compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) {
+        BOTH(on_gpu, dropout<float>)(STREAM(on_gpu), view(x, {2, n}), view(state, {2, 2}), view(y, {2, n}), 0.3f, first);
+      });
   }
 }
 

@@ -11,6 +11,7 @@
 #include "graph/program/module.h"
 #include "graph/program/tensor_file.h"
 #include "runtime/core/limits.h"
+#include "runtime/io/checksum.h"
 #include "tests/fuzz/harness.h"
 #include "tests/graph/damage.h"
 

@@ -359,6 +359,28 @@ class Generator : ImageMakers {
     ops::check(g(), ops::isfinite(g(), x), {x}, {.message = "an element is not finite", .why = ""});
   }
   void check_numerics() { give(ops::check_numerics(g(), any_float(), "a random value")); }
+  // Of one rank, each of which is the identity up to an axis of length 1.
+  template <int kind>
+  void collective() {
+    if (!options_.collectives) return reject();
+    const Value x = any_float();
+    Shape stacked = type(x).shape;
+    stacked.insert(stacked.begin(), Dim(1));
+    if (kind == 0) {
+      std::vector<Value> leaves{ops::reshape(g(), x, stacked)};
+      if (chance(0.5)) leaves.push_back(leaves[0]);
+      for (Value v : ops::all_reduce(g(), leaves, {.name = "x"})) give(v);
+    } else if (kind == 1) {
+      give(ops::all_gather(g(), x, {.name = "x"}));
+    } else if (kind == 2) {
+      if (type(x).rank() == 0) return reject();
+      give(ops::reduce_scatter(g(), ops::reshape(g(), x, stacked), {.name = "x"}));
+    } else if (kind == 3) {
+      give(ops::broadcast_from(g(), x, {.name = "x"}));
+    } else {
+      give(ops::send_receive(g(), x, {.routes = {0, 0}, .name = "x"}));
+    }
+  }
   void after() { give(ops::after(g(), any_float(), any_number())); }
 
   static const std::vector<Maker>& all_makers() {
@@ -397,7 +419,8 @@ class Generator : ImageMakers {
         &G::max_pool2d, &G::one_hot, &G::along_axis<ops::softmax>, &G::along_axis<ops::log_softmax>, &G::cross_entropy, &G::dropout,
         &G::uniform, &G::normal, &G::stop_gradient, &G::to_device, &G::sort, &G::argsort, &G::top_k, &G::unique, &G::searchsorted,
         &G::nonzero, &G::ravel_index, &G::scatter, &G::random_integers, &G::truncated_normal, &G::branch, &G::while_loop, &G::scan,
-        &G::with_length, &G::checkpoint, &G::custom_gradient, &G::check, &G::check_numerics, &G::after};
+        &G::with_length, &G::checkpoint, &G::custom_gradient, &G::check, &G::check_numerics, &G::after, &G::collective<0>,
+        &G::collective<1>, &G::collective<2>, &G::collective<3>, &G::collective<4>};
     return makers;
   }
 

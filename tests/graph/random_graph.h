@@ -28,6 +28,7 @@ struct RandomGraphOptions {
   bool gradients = true;    // of a random scalar with respect to some inputs and Variables, which may be updated with them
   bool wide = false;        // lengths from 8 to 70 instead of 1 to 6
   bool empty_axes = false;  // some lengths are 0
+  bool collectives = true;  // of a job of one rank
   bool only_f64 = false;    // every floating value is f64, and there is no stop_gradient: gradients can be compared with differences
 };
 // The same graph for the same seed and options.

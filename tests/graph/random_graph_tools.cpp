@@ -53,7 +53,8 @@ RandomGraph without_unused(const RandomGraph& from) {
   for (Value v : from.graph.outputs) live[size_t(v.node)] = true;
   for (int i = from.graph.size() - 1; i >= 0; --i) {
     const Node& node = from.graph[i];
-    if (node.op->effect == ir::Effect::write || node.op->effect == ir::Effect::host) live[size_t(i)] = true;
+    if (node.op->effect == ir::Effect::write || node.op->effect == ir::Effect::host || node.op->effect == ir::Effect::ranks)
+      live[size_t(i)] = true;
     if (live[size_t(i)])
       for (Value v : node.inputs) live[size_t(v.node)] = true;
   }

@@ -72,7 +72,7 @@ TEST(Dropout, ElementsUseTheirOwnWordWhereverARunBegins) {
       for (int64_t count : {0, 1, 3, 31, 64, 70, 166}) {
         std::vector<float> got(n, -7), expected(n, -7);
         std::copy(want.begin() + first, want.begin() + first + count, expected.begin() + first);
-        dropout_run(x.data(), state, 0.3f, got.data(), first, count);
+        dropout_run(x.data() + first, state, 0.3f, got.data() + first, first, count);
         EXPECT_EQ(got, expected) << first << " " << count;
       }
   });

@@ -14,6 +14,11 @@ bool said(const char* reason) { return reason && *reason; }
 
 TEST(OpTable, EveryOpHasCases) {
   const std::map<std::string, std::string> elsewhere{
+      {"all_gather", "is between ranks: tests/graph/functions/collectives_test.cpp"},
+      {"all_reduce", "is between ranks: tests/graph/functions/collectives_test.cpp"},
+      {"broadcast_from", "is between ranks: tests/graph/functions/collectives_test.cpp"},
+      {"reduce_scatter", "is between ranks: tests/graph/functions/collectives_test.cpp"},
+      {"send_receive", "is between ranks: tests/graph/functions/collectives_test.cpp"},
       {"assign", "writes a variable: tests/graph/ir and the executor's tests"},
       {"check", "has an effect: tests/graph/frontend/reporting_test.cpp"},
       {"checkpoint", "has regions: tests/graph/frontend/checkpoint_test.cpp"},

@@ -185,14 +185,46 @@ case("losses.categorical_crossentropy", lambda a, b: lm.losses.categorical_cross
 case("losses.sparse_categorical_crossentropy", lambda b: lm.losses.sparse_categorical_crossentropy(LABELS, chances(b)), apart())
 case("losses.sparse_categorical_crossentropy of logits", lambda b: lm.losses.sparse_categorical_crossentropy(LABELS, b, from_logits=True), apart())
 
+named("cumprod", between(0.5, 1.5), axis=1)
+named("cumprod", between(0.5, 1.5, (7,)), variant="of seven")
+named("diff", apart(), axis=0)
+case("diff twice", lambda x: lm.diff(x, 2, prepend=0.5), apart())
+named("cross", apart(), apart())
+named("kron", apart(), apart((2, 2)))
+named("trace", apart((3, 3)))
+named("quantile", apart(), q=0.3, axis=1)
+named("quantile", apart(), variant="several", q=(0.1, 0.5))
+named("median", apart(), axis=0)
+named("histogram", apart(), bins=3, slopes=False)
+case("bincount", lambda x: lm.bincount(lm.astype(x > 0, lm.int32), length=2), apart(), slopes=False)
+for name in ("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nanstd"):
+    case(name, lambda x, name=name: getattr(lm, name)(lm.where(x > 0.6, np.nan, x), 1), apart())
+named("erfinv", between(-0.8, 0.8))
+named("lgamma", between(0.3, 4))
+case("lgamma below zero", lambda x: lm.lgamma(x - 3), between(0.2, 0.8))
+named("digamma", between(0.3, 4))
+named("isclose", apart(), apart(), slopes=False)
+named("allclose", apart(), apart(), slopes=False)
+named("isin", apart(), apart((4,)), slopes=False)
+named("signbit", apart(), slopes=False)
+named("nextafter", apart(), apart(), slopes=False)
+named("copysign", apart(), apart())
+named("hypot", apart(), apart() + 0.07)
+named("matrix_transpose", apart())
+named("vecdot", apart(), apart())
+named("unstack", apart(), axis=1)
+named("broadcast_arrays", apart(), apart((3,)))
+case("associative_scan", lambda x: lm.associative_scan(lambda a, b: {"x": a["x"] * b["x"], "y": a["y"] * b["x"] + b["y"]}, {"x": x, "y": x + 1}, axis=1, reverse=True), between(0.5, 1.5, (2, 5)))
+
 # Public names that are not functions from tensors to tensors, and why.
 EXEMPT = {
     "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph Module RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
-             "float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
-    "modules": "config cuda data errors losses metrics nn optim random testing profiler progress autograph",
+             "UnrollWarning float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
+    "modules": "config cuda data errors losses metrics nn optim random testing profiler progress autograph tree xp",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
     "about devices": "device device_of limits synchronize",
     "has effects": "check print",
+    "names ops": "name_scope",
     "files: tests of test_weights_files.py and test_saved_programs.py": "load load_metadata load_tensors load_weights save save_tensors save_weights",
     "files: tests of test_checkpoints.py": "Checkpoint",
     "files: tests of test_export_c.py": "export_c",

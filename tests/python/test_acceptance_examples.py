@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import lamina as lm
+from mpi_jobs import Job, why_not
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LONG = bool(os.environ.get("LAMINA_TEST_LONG"))
@@ -136,6 +137,15 @@ def test_an_ensemble_finds_the_best_learning_rate():
     assert len(rows) == 6 and all(0 <= least <= mean <= most <= 1 for mean, least, most in rows.values())
     assert rows[0.1][0] > 0.8 > rows[0.003][0] and max(most for _, _, most in rows.values()) > 0.88
     assert re.search(r"best: \(0\.\d+, \d\); nets\[\d+\] is an ordinary model of 26506 parameters", out)
+
+
+def test_the_data_parallel_example_has_the_same_weights_for_any_number_of_processes(tmp_path):
+    example = os.path.join(ROOT, "examples", "python", "data_parallel.py")
+    said = [run_example("data_parallel.py", "1", LAMINA_THREADS="1")]
+    if not why_not():
+        said += [Job(ranks, sys.executable, example, "1", folder=tmp_path, seconds=200).output for ranks in ((2, 3, 8) if LONG else (3,))]
+    weights = {re.search(r"test accuracy (\S+) with \d ranks?; weights (\w+)", out).groups() for out in said}
+    assert len(weights) == 1 and float(next(iter(weights))[0]) > 0.6, said
 
 
 def test_every_example_is_run_by_a_test():

@@ -1,6 +1,7 @@
 """AutoGraph: control flow on tensors equals plain Python, in one graph; code that cannot be converted is an error at the user's line."""
 import itertools
 import linecache
+import runpy
 import textwrap
 
 import numpy as np
@@ -467,3 +468,28 @@ def test_messages_of_python_show_names_as_they_are_written():
         return a
     assert int(lm.function(f)(c(1))) == 1
     assert "f.<locals>.outer() missing 1" in said[0] and "lm__" not in said[0]
+
+
+@pytest.mark.parametrize("name", ["state", "get_state", "set_state", "ag__item", "loop_body", "loop_test", "extra_test", "if_body", "else_body", "state_2", "item", "test"])
+def test_variables_may_have_the_names_that_generated_code_uses(name, tmp_path):
+    (tmp_path / "program.py").write_text(f"""
+import lamina as lm
+
+def f(w, x):
+    {name} = x
+    for t in lm.range(5):
+        {name} = lm.tanh({name} @ w)
+        if lm.sum({name}) > 100.0:
+            {name} = {name} * 0.0
+    while lm.sum({name}) < 3.0:
+        {name} = {name} + 1.0
+    return {name}
+""")
+    names = runpy.run_path(str(tmp_path / "program.py"))
+    w, x = lm.ones((2, 2)) * 0.25, lm.ones((1, 2))
+    wanted = x.numpy()
+    for _ in range(5):
+        wanted = np.tanh(wanted @ w.numpy())
+    while wanted.sum() < 3:
+        wanted = wanted + 1
+    np.testing.assert_allclose(lm.function(names["f"])(w, x).numpy(), wanted, rtol=1e-5)

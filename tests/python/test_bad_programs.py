@@ -43,11 +43,3 @@ def test_what_a_wrong_program_says(title, tmp_path):
 def test_there_are_enough_of_them():
     assert len(PROGRAMS) == len(CASES) >= 60
 
-
-def test_every_name_of_other_frameworks_leads_to_one_that_exists():
-    from lamina._elsewhere import NAMES
-    for name, instead in NAMES.items():
-        assert not hasattr(lm, name), name
-        value = lm
-        for part in instead.replace("(", ",").replace(":", ",").split(",")[0].split("."):
-            value = getattr(value, part)

@@ -25,7 +25,7 @@ def test_explain_gives_data_beside_its_text():
     one(x)
     assert one.explain(x).launches[0]["measured_us"] > 0
     page = seen.html()
-    assert page.startswith("<!doctype html>") and page.count("<details>") == 1 and "first" in page and seen._repr_html_() == page
+    assert page.startswith("<!doctype html>") and page.count("<details>") == 1 and "first" in page
     assert lm.function(lambda x: lm.relu(x) < 0).explain(x).html().count("<relu") == 0  # the program contains no markup
 
 

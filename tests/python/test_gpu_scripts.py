@@ -45,6 +45,15 @@ def test_epochs_are_compared_bit_by_bit(tmp_path):
     assert status == 1 and "DIFFERENT" in said, said
 
 
+def test_logical_devices_are_compared_bit_by_bit(tmp_path):
+    few = ["--device", "cpu", "--layers", "2", "--width", "8", "--batch", "4", "--steps", "2", "--times", "2"]
+    status, said = run(sys.executable, "perf/gpu/parts.py", *few, "--json", str(tmp_path / "parts.json"))
+    assert status == 0 and "the bits are the same" in said and said.count("us a step") == 3, said
+    assert set(json.loads((tmp_path / "parts.json").read_text())["us a step"]) == {"one device", "two devices", "auto"}
+    status, said = run_changed(tmp_path, "parts.py", few, "import lamina as lm\nrates, SGD = iter((0.001, 0.002, 0.001)), lm.optim.SGD\nlm.optim.SGD = lambda _: SGD(next(rates))")
+    assert status == 1 and "the bits are DIFFERENT" in said, said
+
+
 def test_products_of_every_precision_are_compared_with_double():
     status, said = run(sys.executable, "perf/gpu/products.py", "--device", "cpu:0")
     assert status == 0 and said.endswith("agree\n") and said.count("losses of training differ by 0.0e+00") == 4, said
@@ -222,7 +231,7 @@ def test_what_a_profiler_sees_are_steps_of_training():
 
 def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
-    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "epochs.py": 1, "/instructions": 3, "OnACard": 2, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
+    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "epochs.py": 1, "parts.py": 1, "/instructions": 3, "OnACard": 3, "NcclOnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
@@ -259,8 +268,8 @@ def test_a_stage_continues_after_failures_and_does_not_repeat_successes(tmp_path
     status, said, ran = check(doctor=1)
     assert status == 1 and ran == [] and "doctor has found that something is missing" in said, said
     status, said, ran = check(bad="products")
-    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "lamina_tests", "check.py", "epochs.py", "products.py", "graphs.py"], said
-    assert said.count(f"looks in {found}\n") == 3, "the C++ programs look where Python has found the libraries"
+    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "lamina_tests", "check.py", "epochs.py", "parts.py", "lamina_tests", "products.py", "graphs.py"], said
+    assert said.count(f"looks in {found}\n") == 4, "the C++ programs look where Python has found the libraries"
     assert {"logs/products.log", "done/graphs", "latencies.json"} < archived() and "done/products" not in archived(), "also when something has failed"
     assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"
     status, said, ran = check("--limit", "8", slow="products")

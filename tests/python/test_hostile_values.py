@@ -318,6 +318,7 @@ def test_methods_refuse_another_type():
 @pytest.mark.parametrize("layer, shape", [
     (lm.nn.Dense(2), (2, 3)), (lm.nn.Embedding(3, 2), (2,)), (lm.nn.BatchNorm(), (2, 3)), (lm.nn.LayerNorm(), (2, 3)), (lm.nn.LayerNorm(scale=False), (2, 3)),
     (lm.nn.Conv2D(2, 2), (1, 4, 4, 2)), (lm.nn.Conv1D(2, 2), (1, 4, 2)), (lm.nn.Conv2DTranspose(2, 2), (1, 4, 4, 2)),
+    (lm.nn.LSTM(2), (1, 4, 2)), (lm.nn.RMSNorm(), (2, 3)), (lm.nn.GroupNorm(1), (2, 3)), (lm.nn.DepthwiseConv2D(2), (1, 4, 4, 2)), (lm.nn.Conv1DTranspose(2, 2), (1, 4, 2)),
 ], ids=lambda value: type(value).__name__ if isinstance(value, lm.nn.Layer) else "")
 def test_call_before_build_is_an_error(layer, shape):
     given = lm.ones(shape) if not isinstance(layer, lm.nn.Embedding) else lm.zeros(shape, dtype="int32")

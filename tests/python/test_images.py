@@ -52,7 +52,7 @@ def test_conv1d_transpose_and_errors():
     with pytest.raises(ValueError, match="stride"):
         lm.conv2d(X, np.ones((3, 3, 4, 2), "float32"), strides=0)
     with pytest.raises(TypeError):
-        lm.conv2d(X, np.ones((3, 3, 4, 2), "float64"))
+        lm.conv2d(lm.constant(X), lm.constant(np.ones((3, 3, 4, 2), "float64")))
 
 
 def test_pooling():

@@ -3,6 +3,7 @@ import os, re, subprocess
 
 import pytest
 from built import BUILD, ROOT, output_of
+from mpi_jobs import Job, why_not
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
@@ -16,7 +17,8 @@ target_link_libraries(user PRIVATE Lamina::Runtime)
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
-    output_of("cmake", "--install", BUILD, "--prefix", str(folder), "--component", "cpp")
+    for component in ("cpp", "mpi"):
+        output_of("cmake", "--install", BUILD, "--prefix", str(folder), "--component", component)
     return folder
 
 
@@ -59,5 +61,11 @@ def test_the_examples_build_from_the_installed_tree_and_run(prefix, tmp_path):
     assert graphs == "graphs: 1"
     output = output_of(str(tmp_path / "train_hundred_layers"), os.path.join(ROOT, "examples", "data"), "2")
     assert float(re.search(r"^test accuracy ([0-9.]+)$", output, re.M)[1]) > 0.5, output
+    towers = str(tmp_path / "two_towers")
+    alone = output_of(towers)
+    assert "placement by cost, times modelled" in alone and "ranks: 1" in alone, alone
+    if not why_not():  # under the real mpirun: the same bits
+        both = Job(2, towers, folder=tmp_path)
+        assert both.code == 0 and "ranks: 2" in both.output and both.output.splitlines()[-1] == alone.splitlines()[-1], both.output
     refused = subprocess.run([str(tmp_path / "train_hundred_layers"), "absent"], capture_output=True, text=True)
     assert refused.returncode == 1 and "absent" in refused.stderr

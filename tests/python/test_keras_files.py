@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lamina as lm
+from keras_nets import attention, merged, more_images, recurrent
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed: ./dev setup installs it, pip install lamina[keras] too")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -185,7 +186,7 @@ OPTIMIZERS = {
     "sgd": trained(lambda: lm.optim.SGD(0.1, 0.9, True), lm.losses.SparseCrossEntropy(from_logits=True)), "plain_sgd": trained(lambda: lm.optim.SGD(0.1)),
     "rmsprop": trained(lambda: lm.optim.RMSprop(0.01, momentum=0.5, centered=True)),
 }
-NETS = {f.__name__: f for f in (images, functional, pools, sequences, transposed, activations, initializers, halves, doubles, called, twin, frozen)} | OPTIMIZERS
+NETS = {f.__name__: f for f in (images, functional, pools, sequences, recurrent, attention, more_images, merged, transposed, activations, initializers, halves, doubles, called, twin, frozen)} | OPTIMIZERS
 
 
 def disturbed(net):
@@ -197,6 +198,7 @@ def disturbed(net):
     return net
 
 
+@pytest.mark.row("S3-31")
 @pytest.mark.parametrize("name", NETS)
 def test_lamina_opens_what_it_writes(name, tmp_path):
     net, x = NETS[name]()

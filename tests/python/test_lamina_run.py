@@ -33,6 +33,7 @@ def run(*arguments):
     return subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True)
 
 
+@pytest.mark.row("S0-16", "S1-11")
 def test_it_lists_runs_trains_and_measures(saved):
     score, folder = saved
     x = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")

@@ -108,8 +108,7 @@ def test_reductions_of_nothing_and_of_infinities():
     inf = math.inf
     assert lm.logsumexp(lm.constant([-inf, -inf])).item() == -inf and lm.logsumexp(lm.constant([inf, 1.0])).item() == inf
     assert abs(lm.logsumexp(lm.constant([1000.0, 1000.0])).item() - 1000 - math.log(2)) < 1e-3
-    with pytest.raises(TypeError, match="logsumexp"):
-        lm.logsumexp(I)
+    assert lm.logsumexp(I).dtype == lm.float32
     with pytest.raises(ValueError, match="axis 2"):
         lm.prod(X, axis=2)
 

@@ -1,9 +1,12 @@
 """Ranks as processes under the real mpirun: the conformance suite, and jobs in which a rank fails."""
+import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
-from mpi_jobs import LONG, PROGRAM, Job, why_not
+from mpi_jobs import LONG, PROGRAM, Job, environment, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -12,6 +15,25 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_mpi_passes_the_conformance_suite(ranks, tmp_path):
     job = Job(ranks, PROGRAM, "suite", folder=tmp_path)
     assert job.code == 0 and f"10 cases on {ranks} ranks" in job.output, job.output
+
+
+MPICH = PROGRAM.replace("lamina_mpi_tests", "lamina_mpich_tests")
+
+
+def why_no_mpich():
+    if not LONG:
+        return "runs with --long"
+    if not shutil.which("mpiexec.mpich"):
+        return "there is no MPICH (Debian: mpich, libmpich-dev)"
+    return "" if os.path.exists(MPICH) else "this build has no lamina_mpich_tests: MPICH's mpi.h was not found"
+
+
+@pytest.mark.skipif(bool(why_no_mpich()), reason=why_no_mpich())
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8])
+def test_mpich_passes_the_conformance_suite(ranks, tmp_path):
+    done = subprocess.run(["mpiexec.mpich", "-n", str(ranks), MPICH, "suite"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, timeout=300,
+                          env=environment())
+    assert done.returncode == 0 and f"10 cases on {ranks} ranks" in done.stdout, done.stdout
 
 
 def test_an_allreduce_of_the_library_in_place_of_the_tree_is_found_at_three_ranks(tmp_path):
@@ -71,10 +93,18 @@ def test_a_stopped_rank_is_lost_and_ends_the_job_with_one_report(phase, rank, re
 @pytest.mark.parametrize("repeat", REPEATS)
 @pytest.mark.parametrize("action", ["kill", "stop"])
 def test_a_rank_that_fails_before_mpi_starts_ends_the_job(action, repeat, tmp_path):
-    """Nobody can report it yet: mpirun names a dead rank, and each rank that waits ends when its patience is over."""
-    job = faulty(tmp_path, "init", action, 1, LAMINA_COLLECTIVE_TIMEOUT="2")
-    assert job.seconds_since_the_fault() < (DEAD if action == "kill" else 5 * 4)
-    assert ("has been aborted" if action == "kill" else "has waited 2 s for MPI to start: another rank has not reached its start") in job.output, job.output
+    """Nobody can ask it yet: mpirun names a dead rank, and the others see that the process of a stopped one is stopped."""
+    job = faulty(tmp_path, "init", action, 1)
+    assert job.seconds_since_the_fault() < (DEAD if action == "kill" else SILENT)
+    said = "has been aborted" if action == "kill" else r"Rank [02] \(host \S+, pid \d+\) waits for MPI to start, but rank 1 \(pid \d+\) is a stopped process"
+    reports = re.findall("lamina: the job ends. Rank ([02])", job.output)  # of a stopped rank both others may say it
+    assert re.search(said, job.output) and len(reports) == len(set(reports)) and bool(reports) == (action == "stop"), job.output
+
+
+def test_a_rank_that_never_starts_mpi_ends_the_job_when_the_patience_is_over(tmp_path):
+    job = faulty(tmp_path, "init", "stall", 1, LAMINA_COLLECTIVE_TIMEOUT="2")
+    assert job.seconds_since_the_fault() < 5 * 4
+    assert "has waited 2 s for MPI to start: another rank has not reached its start" in job.output, job.output
 
 
 def test_an_exception_on_one_rank_ends_the_job_and_is_reported(tmp_path):

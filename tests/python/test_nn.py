@@ -46,7 +46,8 @@ def test_dense_computes_and_checks():
     with pytest.raises(ValueError):
         d(lm.ones((1, 4)))
     with pytest.raises(TypeError):
-        d(lm.ones((1, 3), dtype="float64"))
+        d(lm.ones((1, 3), dtype="int32"))
+    assert d(lm.ones((1, 3), dtype="float64")).dtype == lm.float32
     for units in (0, -1):
         with pytest.raises(ValueError):
             nn.Dense(units)
@@ -156,8 +157,8 @@ def test_functional_models():
     assert h.shape == (None, 3) and len(net.trainable_variables) == 4
     out = net([lm.ones((2, 4)), lm.ones((2, 4))])
     assert isinstance(out, list) and out[0].shape == out[1].shape == (2, 3)
-    with pytest.raises(TypeError, match="layer calls"):
-        h + 1
+    with pytest.raises(TypeError, match="no value"):
+        bool(h)
     with pytest.raises(ValueError):
         net([lm.ones((2, 4))])
     with pytest.raises(TypeError):

@@ -31,7 +31,7 @@ try:
     raise SystemExit("no error")
 except RuntimeError as e:
     assert "cpu:1 is in use" in str(e), e
-for kind, count in (("gpu", 2), ("cpu", 0), ("cpu", 5000)):
+for kind, count in (("npu", 2), ("gpu", 0), ("cpu", 0), ("cpu", 5000)):
     try:
         lm.config.set_virtual_devices(kind, count)
         raise SystemExit("no error")

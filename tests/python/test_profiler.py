@@ -12,7 +12,7 @@ import lamina as lm
 from built import BUILD
 
 RECORDER = os.path.join(BUILD, "liblamina_nvtx_recorder.so")
-FUNCTION, INSTRUCTION, STEP, LAYER, USER = range(1, 6)
+FUNCTION, INSTRUCTION, STEP, LAYER, USER, INPUT = range(1, 7)
 
 
 class Range:
@@ -138,7 +138,7 @@ def check_section(section):
 
 def test_every_layer_of_the_benchmark_is_a_range_on_the_cpu(tmp_path):
     _, record = run(tmp_path, NETWORK.replace("DEVICE", '"cpu:0"'))
-    assert record.kinds == {FUNCTION: "function", INSTRUCTION: "instruction", STEP: "step", LAYER: "layer", USER: "user"}
+    assert record.kinds == {FUNCTION: "function", INSTRUCTION: "instruction", STEP: "step", LAYER: "layer", USER: "user", INPUT: "input"}
     calls = record.named("step")
     assert [one.kind for one in calls] == [FUNCTION] * 5 and [one.payload for one in calls] == [0, 1, 2, 3, 4]
     for call in calls:

@@ -75,6 +75,8 @@ def test_more_draws_refuse_what_does_not_fit(bad):
         bad()
 
 
+ATTENTION, SEQUENCE = lm.nn.MultiHeadAttention(1, 4, dropout=0.5), lm.reshape(lm.range(60.0), (1, 15, 4)) * 0.01
+ATTENTION(SEQUENCE, SEQUENCE)
 DRAWS = {
     "uniform": lambda: lm.random.uniform((3,)),
     "normal": lambda: lm.random.normal((3,)),
@@ -85,10 +87,13 @@ DRAWS = {
     "categorical": lambda: lm.random.categorical(lm.zeros((1000,)), (3,)),
     "permutation": lambda: lm.random.permutation(50),
     "shuffle": lambda: lm.random.shuffle(lm.range(50)),
+    "randint": lambda: lm.random.randint(0, 1000, (40,)),
+    "choice": lambda: lm.random.choice(1000, (40,)),
     "dropout": lambda: lm.dropout(lm.ones((60,)), 0.5),
     "Dropout": lambda: lm.nn.Dropout(0.5)(lm.ones((1, 60)), training=True),
+    "MultiHeadAttention": lambda: ATTENTION(SEQUENCE, SEQUENCE, training=True),
 }
-NO_DRAWS = {"set_seed", "next_seed", "get_state", "set_state"}  # functions of lm.random
+NO_DRAWS = {"key", "split", "set_seed", "next_seed", "get_state", "set_state"}  # functions of lm.random
 
 DRAWN_IN = {
     "itself": lambda f: f(),
@@ -104,10 +109,10 @@ DRAWN_IN = {
 
 def test_every_function_that_draws_is_in_the_table():
     public = {name for name in dir(lm.random) if not name.startswith("_")}
-    assert public - NO_DRAWS == set(DRAWS) - {"dropout", "Dropout"}
+    assert public - NO_DRAWS == set(DRAWS) - {"dropout", "Dropout", "MultiHeadAttention"}
     calls = {name: getattr(getattr(lm.nn, name), "call", None) for name in lm.nn.__all__}
     told = {name for name, call in calls.items() if call is not None and "training" in inspect.signature(call).parameters}
-    assert told - {"BatchNorm", "BatchNormalization", "Layer", "Model", "Sequential", "Stack"} == {"Dropout"}
+    assert told - {"BatchNorm", "BatchNormalization", "Layer", "Model", "Sequential", "Stack"} == {"Dropout", "MultiHeadAttention"}
 
 
 @pytest.mark.parametrize("how", ["eager", "traced", "nested"])
@@ -139,3 +144,53 @@ def test_a_draw_made_by_only_some_models_is_refused_with_a_message_about_draws()
     with pytest.raises(lm.errors.InvalidArgument, match="a draw stands in a branch or loop whose condition differs") as caught:
         lm.vmap(lambda x: lm.cond(x > 0, lambda: lm.random.uniform(()), lambda: x))(lm.constant([1.0, -1.0]))
     assert "draw before the branch" in caught.value.fix
+
+
+KEYED = {
+    "uniform": lambda k: lm.random.uniform((5,), key=k), "normal": lambda k: lm.random.normal((5,), key=k), "integers": lambda k: lm.random.integers(0, 10**6, (5,), key=k),
+    "integers of tensors": lambda k: lm.random.integers(lm.constant(0), lm.constant(10**6), (5,), key=k), "randint": lambda k: lm.random.randint(10**6, shape=(5,), key=k),
+    "truncated_normal": lambda k: lm.random.truncated_normal((5,), key=k), "exponential": lambda k: lm.random.exponential((5,), key=k), "bernoulli": lambda k: lm.random.bernoulli(0.5, (64,), key=k),
+    "categorical": lambda k: lm.random.categorical(lm.zeros((1000,)), (5,), key=k), "permutation": lambda k: lm.random.permutation(30, key=k), "shuffle": lambda k: lm.random.shuffle(lm.range(30), key=k),
+    "choice": lambda k: lm.random.choice(10**6, (5,), key=k), "choice once": lambda k: lm.random.choice(50, (9,), False, key=k), "choice of": lambda k: lm.random.choice(lm.linspace(0, 1, 99), (5,), p=lm.ones(99), key=k),
+    "choice once with p": lambda k: lm.random.choice(50, (9,), False, lm.range(1, 51), key=k), "split": lambda k: lm.random.split(k, 3),
+}
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_a_key_decides_what_is_drawn(name):
+    draw = KEYED[name]
+    before = lm.random.get_state()
+    keys = lm.random.split(lm.random.key(7), 4)
+    each = [draw(k).numpy() for k in keys]
+    assert len({e.tobytes() for e in each}) == 4
+    for mode in (lambda f: f, lm.function):
+        assert all((mode(draw)(k).numpy() == e).all() for k, e in zip(keys, each))
+        assert (mode(lm.vmap(draw))(keys).numpy() == np.stack(each)).all()
+    assert lm.random.get_state() == before
+
+
+def test_keys_are_split_and_checked():
+    k = lm.random.key(3)
+    a, b = lm.random.split(k)
+    assert k.numpy().tolist() == [3, 0] and a.shape == (2,) and a.numpy().tolist() != b.numpy().tolist()
+    assert len({tuple(r) for r in lm.random.split(k, 5000).numpy().tolist()}) == 5000
+    assert abs(np.corrcoef(lm.random.normal((20000,), key=a).numpy(), lm.random.normal((20000,), key=b).numpy())[0, 1]) < 0.03
+    for wrong, kind in ((lm.ones(2), lm.errors.TypeMismatch), (lm.constant([1, 2, 3], "int64"), lm.errors.InvalidArgument), (7, lm.errors.TypeMismatch)):
+        with pytest.raises(kind, match="no key"):
+            lm.random.uniform((2,), key=wrong)
+    with pytest.raises(lm.errors.InvalidArgument, match="keys"):
+        lm.random.split(k, 0)
+
+
+def test_choice_follows_its_probabilities():
+    lm.random.set_seed(5)
+    p = np.array([0.5, 0.3, 0.2, 0.0])
+    drawn = np.bincount(lm.random.choice(4, (20000,), p=p).numpy(), minlength=4) / 20000
+    np.testing.assert_allclose(drawn, p, atol=0.015)
+    assert sorted(lm.random.choice(6, (6,), False).numpy().tolist()) == list(range(6)) and lm.random.choice(6, (2, 3), False).shape == (2, 3)
+    first = np.array([lm.random.choice(3, (1,), False, np.array([0.7, 0.2, 0.1])).item() for _ in range(600)])
+    np.testing.assert_allclose(np.bincount(first, minlength=3) / 600, [0.7, 0.2, 0.1], atol=0.08)
+    assert lm.random.choice(lm.constant([[1.0, 2.0], [3.0, 4.0]]), (5,), axis=1).shape == (2, 5)
+    for wrong in (lambda: lm.random.choice(3, (4,), False), lambda: lm.random.choice(3, p=[0.5, 0.5]), lambda: lm.random.choice(0)):
+        with pytest.raises(lm.errors.InvalidArgument, match="choice"):
+            wrong()

@@ -63,6 +63,7 @@ def policy():
     return made
 
 
+@pytest.mark.row("S1-12")
 def test_a_module_comes_back_with_its_attributes_variables_and_functions(policy, tmp_path):
     lm.save(policy, tmp_path / "policy")
     m = lm.load(tmp_path / "policy")
@@ -92,6 +93,7 @@ def test_what_was_not_saved_says_what_it_was(policy, tmp_path):
         m.scare
 
 
+@pytest.mark.row("S1-12")
 def test_what_does_not_fit_is_refused_with_the_signature(policy, tmp_path):
     lm.save(policy, tmp_path / "policy")
     m = lm.load(tmp_path / "policy")
@@ -104,6 +106,7 @@ def test_what_does_not_fit_is_refused_with_the_signature(policy, tmp_path):
         assert part in str(info.value), str(info.value)
 
 
+@pytest.mark.row("S1-9", "S1-12")
 def test_no_source_and_no_trace_in_another_process(policy, tmp_path):
     lm.save(policy, tmp_path / "policy")
     x = rows(6)

@@ -203,7 +203,7 @@ def test_unary_operators_and_matmul():
 def test_numbers_are_weak_and_tensors_are_not():
     assert (c(2) - 1).dtype == lm.int32 and (c(2.0) - 1).dtype == lm.float32 and (1 - c(2)).item() == -1
     assert (c(1, dtype="float64") * 0.5).dtype == lm.float64 and (c(1, dtype="int8") + 1).dtype == lm.int8
-    for op in (lambda: c(2) * 1.5, lambda: c(2) + c(2.0), lambda: c(2.0) + np.array([1.0]), lambda: lm.matmul(c([[1]]), c([[1.0]]))):
+    for op in (lambda: c(2) * 1.5, lambda: c(2) + c(2.0), lambda: c(2.0) + np.array([1]), lambda: lm.matmul(c([[1]]), c([[1.0]]))):
         with pytest.raises(lm.errors.TypeMismatch, match="astype"):
             op()
 

@@ -223,7 +223,9 @@ def test_predict_takes_the_inputs_of_pairs_and_of_weighted_pairs(eagerly):
     assert net.evaluate(pairs) == pytest.approx(net.evaluate(x, y), rel=1e-5) and len(net.fit(pairs, verbose=0).epoch) == 1
     for use in (net.fit, net.evaluate):
         with pytest.raises(lm.errors.InvalidArgument, match=r"not \(inputs, labels\)"):
-            use(rows((x, y, np.ones(128, "float32"))).batch(30))
+            use(rows((x, y, y, y)).batch(30))
+    weighted = rows((x, y, np.full(128, 2, "float32"))).batch(30)
+    assert net.evaluate(weighted) == pytest.approx(2 * net.evaluate(x, y), rel=1e-5)
 
 
 def test_predict_joins_every_output_of_a_model_along_its_rows():

@@ -5,6 +5,7 @@ state of the branch or loop, or an error at their line. A Trace handles changes 
 """
 from __future__ import annotations
 
+import types
 import dataclasses
 import functools
 import sys
@@ -41,7 +42,7 @@ def loops() -> list:
 def _owned(function, names, cells, scopes):
     """The cells and globals of a frame's names that get_state and set_state handle: of set_state, or of a function around it."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        if name in ("set_state", "get_state"):
+        if name in ("set_state", "get_state") and isinstance(cell.cell_contents, types.FunctionType):  # not a variable of that name
             _owned(cell.cell_contents, names, cells, scopes)
         else:
             cells.add(id(cell))

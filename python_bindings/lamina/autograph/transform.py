@@ -3,6 +3,7 @@ stays Python or becomes part of the graph."""
 from __future__ import annotations
 
 import ast
+import itertools
 
 from .lower_jumps import lower_jumps
 from .names import Liveness, read, written
@@ -230,11 +231,14 @@ class _Transformer:
         self.globals = {n for s in ast.walk(function) if isinstance(s, ast.Global) for n in s.names}
         self.bound |= self.outer
         self.defined |= self.outer
-        self.numbers = {}
+        self.taken = {getattr(node, "id", None) or getattr(node, "arg", None) or getattr(node, "name", None) for node in ast.walk(function)}
+        self.values, self.item = self.name("state"), self.name("ag__item")  # parameters of what is made
 
     def name(self, stem):
-        n = self.numbers[stem] = self.numbers.get(stem, 0) + 1
-        return stem if n == 1 else f"{stem}_{n}"
+        """A name that the function does not use: stem, stem_2, ..."""
+        made = next(name for name in (stem if n == 1 else f"{stem}_{n}" for n in itertools.count(1)) if name not in self.taken)
+        self.taken.add(made)
+        return made
 
     def expression(self, node):
         return _Expressions(self.made_undefined - self.defined, self.first_argument).visit(node) if node is not None else None
@@ -269,8 +273,8 @@ class _Transformer:
         inside = [n for n in names if n not in self.globals]
         shared = [n for n in names if n in self.globals]
         body = ([ast.Nonlocal(inside)] if inside else []) + ([ast.Global(shared)] if shared else [])
-        body += [ast.Assign([_tuple(names, ast.Store)], _load("state"))] if names else [ast.Pass()]
-        return [_function(get, [], [ast.Return(_tuple(names))]), _function(put, ["state"], body)], [_load(get), _load(put)]
+        body += [ast.Assign([_tuple(names, ast.Store)], _load(self.values))] if names else [ast.Pass()]
+        return [_function(get, [], [ast.Return(_tuple(names))]), _function(put, [self.values], body)], [_load(get), _load(put)]
 
     def statement(self, s):
         handler = getattr(self, f"visit_{type(s).__name__}", None)
@@ -363,11 +367,11 @@ class _Transformer:
         before, bound = set(self.defined), set(self.bound)
         extra = _load(test) if s.exits else ast.Constant(None)
         tests = [_function(test, [], [ast.Return(self.expression(none_of(s.exits)))])] if s.exits else []
-        assign = ast.copy_location(ast.Assign([s.target], _load("ag__item")), s)
+        assign = ast.copy_location(ast.Assign([s.target], _load(self.item)), s)
         inner = self.inner_block([assign, *s.body], names)
         self.defined, self.bound = before, bound
         call = _runtime("for_", iterated, extra, _load(body), *state, ast.Constant(tuple(names)))
-        return [*out, *states, *tests, _function(body, ["ag__item"], inner), ast.Expr(call)]
+        return [*out, *states, *tests, _function(body, [self.item], inner), ast.Expr(call)]
 
     def _python_block(self, block):
         before = set(self.defined)

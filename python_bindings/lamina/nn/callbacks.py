@@ -1,7 +1,10 @@
 """Callbacks of fit()."""
 from __future__ import annotations
 
-from .. import _border
+import math
+import os
+
+from .. import _border, errors, saving
 
 
 class Callback:
@@ -17,6 +20,7 @@ class Callback:
     def on_train_end(self) -> None: ...
     def on_epoch_begin(self, epoch: int) -> None: ...
     def on_epoch_end(self, epoch: int, logs: dict) -> None: ...
+    def on_train_batch_begin(self, batch: int) -> None: ...
     def on_train_batch_end(self, batch: int, logs: dict) -> None: ...
 
 
@@ -33,8 +37,200 @@ class History(Callback):
         for name, value in logs.items():
             self.history.setdefault(name, []).append(value)
 
+    def plot(self, path=None):
+        """The curves of the loss and metrics over the epochs, each beside its val_ one, as the SVG that notebooks show; with a path that ends in .svg it is written there. Needs no other
+        program. Raises StateError before the first epoch has ended."""
+        from .._drawing import curves_of
+
+        if not self.history:
+            raise errors.StateError("History.plot: there is nothing to draw", why="no epoch has ended", fix="train for an epoch or more")
+        picture = curves_of({name: values for name, values in self.history.items() if not isinstance(values[0], list)}, self.epoch)  # no confusion matrix
+        if path is not None:
+            picture.save(path)
+        return picture
+
     def __repr__(self) -> str:
         return f"<lm.nn.History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
+
+
+class _Monitor(Callback):
+    """What follows a number of the epoch's logs that is to become smaller or larger."""
+
+    def __init__(self, monitor, mode, min_delta=0.0):
+        if mode not in ("auto", "min", "max"):
+            raise errors.InvalidArgument(f"{type(self).__name__}: mode {errors.shown(mode)}", why='it is "min", "max" or "auto"', fix='pass "auto"')
+        self.monitor, self._delta = monitor, abs(min_delta)
+        name = monitor.removeprefix("val_")
+        self._larger = mode == "max" or mode == "auto" and name in ("accuracy", "acc", "binary_accuracy", "auc", "f1", "precision", "r2", "recall", "top_k")
+        self._forget()
+
+    def _forget(self):
+        self.best = -math.inf if self._larger else math.inf
+
+    def _value(self, logs):
+        if self.monitor not in logs:
+            raise errors.NotFound(f"{type(self).__name__}: the epoch has no '{self.monitor}'", why=f"it has {', '.join(logs)}",
+                                  fix="pass validation_data or validation_split to fit" if self.monitor.startswith("val_") else "name one of these")
+        return logs[self.monitor]
+
+    def _improved(self, value) -> bool:
+        better = value > self.best + self._delta if self._larger else value < self.best - self._delta
+        if better:
+            self.best = value
+        return better
+
+
+class EarlyStopping(_Monitor):
+    """Stops training when `monitor` has not become better by min_delta for `patience` epochs. restore_best_weights: puts back the weights of the best epoch."""
+
+    def __init__(self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, mode: str = "auto", restore_best_weights: bool = False, start_from_epoch: int = 0):
+        super().__init__(monitor, mode, min_delta)
+        self.patience, self.restore_best_weights, self.start_from_epoch = patience, restore_best_weights, start_from_epoch
+        self.stopped_epoch = None
+
+    def on_train_begin(self):
+        self._forget()
+        self._waited, self._weights, self.stopped_epoch = 0, None, None
+
+    def on_epoch_end(self, epoch, logs):
+        if epoch < self.start_from_epoch:
+            return
+        if self._improved(self._value(logs)):
+            self._waited = 0
+            if self.restore_best_weights:
+                self._weights = self.model.get_weights()
+            return
+        self._waited += 1
+        if self._waited >= max(self.patience, 1):
+            self.stopped_epoch, self.model.stop_training = epoch, True
+
+    def on_train_end(self):
+        if self._weights is not None:
+            self.model.set_weights(self._weights)
+
+
+class ModelCheckpoint(_Monitor):
+    """Saves the model after every epoch, or with save_best_only after those in which `monitor` became better. The path may have fields: "net-{epoch:02d}-{val_loss:.3f}.keras";
+    it ends in .keras (the model) or .safetensors (its weights)."""
+
+    def __init__(self, path, monitor: str = "val_loss", save_best_only: bool = False, mode: str = "auto"):
+        super().__init__(monitor, mode)
+        self.path, self.save_best_only = os.fspath(path), save_best_only
+        if not self.path.endswith((".keras", ".safetensors")):
+            raise errors.InvalidArgument(f"ModelCheckpoint: the path {errors.shown(self.path)} ends in neither .keras nor .safetensors", why="the ending says what is saved", fix='call it "net.keras"')
+
+    def on_epoch_end(self, epoch, logs):
+        if self.save_best_only and not self._improved(self._value(logs)):
+            return
+        try:
+            path = self.path.format(epoch=epoch + 1, **logs)
+        except (KeyError, ValueError, IndexError) as problem:
+            raise errors.NotFound(f"ModelCheckpoint: the path '{self.path}' cannot be filled in: {problem}", why=f"the epoch has epoch, {', '.join(logs)}", fix="name one of these") from None
+        if path.endswith(".keras"):
+            from .keras_file import save_file
+            save_file(self.model, path)
+        else:
+            saving.save_weights(self.model, path)
+
+
+class CSVLogger(Callback):
+    """Writes a line per epoch to a CSV file: epoch, then the loss and metrics. append: after the lines that are there."""
+
+    def __init__(self, path, separator: str = ",", append: bool = False):
+        self.path, self.separator, self.append = os.fspath(path), separator, append
+        self._names = None
+
+    def on_train_begin(self):
+        self._names = None
+        if self.append and os.path.exists(self.path):
+            with open(self.path, encoding="utf-8") as file:
+                self._names = file.readline().rstrip("\n").split(self.separator)[1:] or None
+
+    def on_epoch_end(self, epoch, logs):
+        first = self._names is None
+        self._names = self._names or list(logs)
+        with open(self.path, "w" if first else "a", encoding="utf-8") as file:
+            if first:
+                print("epoch", *self._names, sep=self.separator, file=file)
+            print(epoch, *(logs.get(name, "") for name in self._names), sep=self.separator, file=file)
+
+
+class LearningRateScheduler(Callback):
+    """Sets the learning rate before each epoch to schedule(epoch, rate). Nothing is traced anew."""
+
+    def __init__(self, schedule):
+        if not callable(schedule):
+            raise errors.TypeMismatch(f"LearningRateScheduler: {errors.a_type(schedule)} is no function", fix="pass a function of (epoch, rate)")
+        self.schedule = schedule
+
+    def on_epoch_begin(self, epoch):
+        rate = self.model.optimizer.learning_rate
+        rate.assign(float(self.schedule(epoch, float(rate.numpy()))))
+
+
+class ReduceLROnPlateau(_Monitor):
+    """Multiplies the learning rate by `factor`, down to min_lr, when `monitor` has not become better by min_delta for `patience` epochs; then waits `cooldown` epochs."""
+
+    def __init__(self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, mode: str = "auto", min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0.0):
+        super().__init__(monitor, mode, min_delta)
+        if not 0 < factor < 1:
+            raise errors.InvalidArgument(f"ReduceLROnPlateau: factor {errors.shown(factor)}", why="it makes the rate smaller", fix="pass a number between 0 and 1")
+        self.factor, self.patience, self.cooldown, self.min_lr = factor, patience, cooldown, min_lr
+
+    def on_train_begin(self):
+        self._forget()
+        self._waited = self._rest = 0
+
+    def on_epoch_end(self, epoch, logs):
+        better = self._improved(self._value(logs))
+        if self._rest > 0:
+            self._rest, self._waited = self._rest - 1, 0
+        self._waited = 0 if better else self._waited + (self._rest == 0)
+        if self._waited >= max(self.patience, 1):
+            rate = self.model.optimizer.learning_rate
+            rate.assign(max(float(rate.numpy()) * self.factor, self.min_lr))
+            self._waited, self._rest = 0, self.cooldown
+
+
+class TerminateOnNaN(Callback):
+    """Stops training after a batch whose loss is not a number or infinite."""
+
+    def on_train_batch_end(self, batch, logs):
+        if not math.isfinite(logs["loss"]):
+            print(f"batch {batch + 1}: the loss is {logs['loss']}, training stops", flush=True)
+            self.model.stop_training = True
+
+
+class TensorBoard(Callback):
+    """Writes the loss and metrics of every epoch for TensorBoard, by lm.summary.Writer: training under their names, validation with val_ before them."""
+
+    def __init__(self, log_dir):
+        self.log_dir = os.fspath(log_dir)
+
+    def on_train_begin(self):
+        from .. import summary
+        self._writer = summary.Writer(self.log_dir)
+
+    def on_epoch_end(self, epoch, logs):
+        for name, value in logs.items():
+            if isinstance(value, (int, float)):
+                self._writer.scalar(name, value, epoch)
+        self._writer.flush()
+
+    def on_train_end(self):
+        self._writer.close()
+
+
+class LambdaCallback(Callback):
+    """Functions as a callback: LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch, logs))."""
+
+    def __init__(self, **functions):
+        for name, function in functions.items():
+            if not name.startswith("on_") or not hasattr(Callback, name):
+                raise errors.NotFound(f"LambdaCallback: there is no event '{name}'", fix=f"it may be one of: {', '.join(n for n in dir(Callback) if n.startswith('on_'))}")
+            if not callable(function):
+                raise errors.TypeMismatch(f"LambdaCallback: {name} is {errors.a_type(function)}, no function", fix="pass a function")
+            setattr(self, name, function)
 
 
 class CallbackList:
@@ -43,8 +239,11 @@ class CallbackList:
     def __init__(self, callbacks, model, params):
         self.callbacks = callbacks
         # Reading a batch's metrics waits for the device, so it happens only if a callback needs them.
-        self.batch_listeners = [c for c in callbacks if type(c).on_train_batch_end is not Callback.on_train_batch_end]
+        self.batch_listeners = [c for c in callbacks if getattr(c.on_train_batch_end, "__func__", None) is not Callback.on_train_batch_end]
+        self.before_batches = [c for c in callbacks if getattr(c.on_train_batch_begin, "__func__", None) is not Callback.on_train_batch_begin]
         for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise errors.TypeMismatch(f"fit: {errors.a_type(callback)} is no callback", fix="pass objects of lm.nn.Callback")
             callback.model, callback.params = model, params
 
     def on_train_begin(self):
@@ -62,6 +261,10 @@ class CallbackList:
     def on_epoch_end(self, epoch, logs):
         for callback in self.callbacks:
             callback.on_epoch_end(epoch, dict(logs))
+
+    def on_train_batch_begin(self, batch):
+        for callback in self.before_batches:
+            callback.on_train_batch_begin(batch)
 
     def on_train_batch_end(self, batch, totals):
         for callback in self.batch_listeners:

@@ -1,7 +1,7 @@
 """Layers over images [n, height, width, channels] and sequences [n, length, channels]. Their computations are the C++ ones."""
 from __future__ import annotations
 
-from .. import _border, _core
+from .. import _border, _core, errors
 from .layer import Layer
 
 
@@ -58,6 +58,96 @@ class Conv1D(_Conv):
                                      kernel_initializer, bias_initializer, dtype, self.name)
 
 
+class Conv1DTranspose(_Conv):
+    """Transposed Conv1D, which lengthens sequences by the stride. kernel is [kernel_size, filters / groups, c]."""
+
+    def __init__(self, filters: int, kernel_size: int, strides: int = 1, padding="valid", dilation_rate: int = 1, groups: int = 1, activation=None,
+                 use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None,
+                 input_shape=None, trainable: bool = True, output_padding: int = 0):
+        super().__init__(name=name, trainable=trainable)
+        self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
+        self.input_shape = input_shape
+        self._core = _core.nn.Conv1DTranspose(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias, kernel_initializer,
+                                              bias_initializer, dtype, self.name, output_padding)
+
+
+class DepthwiseConv2D(_Conv):
+    """Convolves each channel by depth_multiplier filters of its own: x [n, h, w, c] -> [n, h', w', c depth_multiplier]. kernel is [rows, columns, c, depth_multiplier]."""
+
+    def __init__(self, kernel_size, strides=1, padding="valid", depth_multiplier: int = 1, dilation_rate=1, activation=None, use_bias: bool = True,
+                 depthwise_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.kernel_size, self.strides, self.padding, self.depth_multiplier = kernel_size, strides, padding, depth_multiplier
+        self.input_shape = input_shape
+        self._core = _core.nn.DepthwiseConv2D(kernel_size, depth_multiplier, strides, padding, dilation_rate, activation, use_bias, depthwise_initializer,
+                                              bias_initializer, dtype, self.name)
+
+
+class _Plain(Layer):
+    def call(self, x):
+        return self._core.call(x)
+
+
+class MaxPool1D(_Plain):
+    """The maximum of each window over [n, l, c]; the stride is by default the window's size."""
+
+    def __init__(self, pool_size: int = 2, strides: int | None = None, padding="valid", name: str | None = None):
+        super().__init__(name=name)
+        self.pool_size, self.strides, self.padding = pool_size, strides, padding
+        self._core = _core.nn.Pool1D(True, pool_size, strides, padding, self.name)
+
+
+class AveragePooling1D(_Plain):
+    """The mean of each window over [n, l, c], without padding; the stride is by default the window's size."""
+
+    def __init__(self, pool_size: int = 2, strides: int | None = None, padding="valid", name: str | None = None):
+        super().__init__(name=name)
+        self.pool_size, self.strides, self.padding = pool_size, strides, padding
+        self._core = _core.nn.Pool1D(False, pool_size, strides, padding, self.name)
+
+
+class GlobalAveragePool1D(Layer):
+    """The mean over each sequence: [n, l, c] -> [n, c]."""
+
+    def __init__(self, keepdims: bool = False, name: str | None = None):
+        super().__init__(name=name)
+        self.keepdims = keepdims
+
+    def call(self, x):
+        return _core.mean(x, 1, self.keepdims)
+
+
+class GlobalMaxPool1D(Layer):
+    """The maximum of each sequence: [n, l, c] -> [n, c]."""
+
+    def __init__(self, keepdims: bool = False, name: str | None = None):
+        super().__init__(name=name)
+        self.keepdims = keepdims
+
+    def call(self, x):
+        return _core.max(x, 1, self.keepdims)
+
+
+class UpSampling2D(_Plain):
+    """Repeats each pixel: [n, h, w, c] -> [n, h rows, w columns, c] with size = (rows, columns) or a number."""
+
+    def __init__(self, size=2, name: str | None = None):
+        super().__init__(name=name)
+        self.size = size
+        self._core = _core.nn.UpSampling2D(size, self.name)
+
+
+class ZeroPadding2D(_Plain):
+    """Zeros around images. padding: a number, (rows, columns) or ((above, below), (left, right))."""
+
+    def __init__(self, padding=1, name: str | None = None):
+        super().__init__(name=name)
+        if isinstance(padding, str):
+            raise errors.TypeMismatch(f"ZeroPadding2D: padding {errors.shown(padding)} is no number", fix="pass 1, (1, 2) or ((1, 2), (3, 4))")
+        self.padding = padding
+        self._core = _core.nn.ZeroPadding2D(padding, self.name)
+
+
 class MaxPool2D(Layer):
     """The maximum of each window over [n, h, w, c]; strides default to the window's size."""
 
@@ -104,6 +194,8 @@ class GlobalMaxPool2D(Layer):
 
 MaxPooling2D, AvgPool2D = MaxPool2D, AveragePooling2D
 GlobalAveragePooling2D, GlobalMaxPooling2D = GlobalAveragePool2D, GlobalMaxPool2D
+MaxPooling1D, AvgPool1D = MaxPool1D, AveragePooling1D
+GlobalAveragePooling1D, GlobalMaxPooling1D = GlobalAveragePool1D, GlobalMaxPool1D
 
 
 _border.guard(globals())

@@ -7,9 +7,10 @@ import re
 
 from .. import _core, errors, losses as losses_module, metrics as metrics_module
 from . import keras_table as table
-from .layer import Layer
+from .layer import Layer, Op
+from .layers import _Named
 from .model import Model, Sequential
-from .symbolic import Symbolic
+from .symbolic import Symbolic, parents as parents_of
 
 OURS = "lamina>"
 _LAYER_OF = {row.cls: name for name, row in table.LAYERS.items()}
@@ -34,7 +35,7 @@ def is_functional(layer) -> bool:
 
 def is_stock(layer) -> bool:
     """Whether Lamina's own code says what it is, not a class of the user's."""
-    return type(layer) in _LAYER_OF or type(layer) is Sequential or is_functional(layer)
+    return type(layer) in _LAYER_OF or isinstance(layer, _Named) or type(layer) is Sequential or is_functional(layer)
 
 
 def keras_class(layer) -> str:
@@ -91,7 +92,7 @@ def graph_of(model):
         elif key(symbol) not in entered:
             entered.add(key(symbol))
             seen.setdefault(id(operation(symbol)), len(seen))
-            parents[key(symbol)] = symbols(symbol.args)
+            parents[key(symbol)] = parents_of(symbol)
             waiting.append((symbol, True))
             waiting.extend((parent, False) for parent in reversed(parents[key(symbol)]))
     depth, height, operations = {}, {}, {}
@@ -133,6 +134,10 @@ class Writer:
                 made = _wrapped("keras", "Sequential", self._sequential(layer, name))
             elif is_functional(layer):
                 made = _wrapped("keras.src.models.functional", "Functional", self._functional(layer, name), "Functional")
+            elif type(layer) is Op:
+                raise Unfit("an op on a symbolic tensor: a .keras file holds layers; write lm.nn.Add()([a, b]), or a Layer with the op in its call()")
+            elif isinstance(layer, _Named) and type(layer) not in _LAYER_OF:  # Keras has one class for them
+                made = _wrapped("keras.layers", "Activation", {"name": name, "trainable": layer.trainable, "dtype": _policy(self._dtype(layer, {})), "activation": type(layer).__name__.lower()})
             elif type(layer) in _LAYER_OF:
                 made = _wrapped("keras.layers", _LAYER_OF[type(layer)], self._stock(layer, name))
             else:
@@ -159,6 +164,10 @@ class Writer:
         for theirs, ours in row.keys.items():
             if ours != "dtype":
                 config[theirs] = self._value(theirs, given[ours])
+        if kind == "Conv1DTranspose" and (given["groups"] != 1 or given["output_padding"] != 0):
+            raise Unfit("Keras's Conv1DTranspose has no groups, and counts output_padding otherwise")
+        if kind == "Bidirectional" and config["backward_layer"] is None:
+            del config["backward_layer"]
         if kind == "Conv2DTranspose":
             if given["groups"] == 1:
                 del config["groups"]  # Keras's has none

@@ -116,10 +116,14 @@ def _places(layer, path="", seen=None):
         return
     seen.add(id(layer))
     own = [child for child in _children(layer) if isinstance(child, _core.Variable)]
-    trainable = [v for v in own if v.trainable]
-    yield path, layer.name, trainable + [v for v in own if not v.trainable]
+    own = [v for v in own if v.trainable] + [v for v in own if not v.trainable]
     inside = f"{path}/" if path else ""
-    parts = {} if is_stock(layer) else {name: value for name, value in vars(layer).items() if name not in ("optimizer", "_graph_layers", "_stack")}
+    row = table.LAYERS.get(keras_class(layer)) if is_stock(layer) else None
+    groups = row.inside if row else ("",)
+    each = len(own) // len(groups)
+    for i, group in enumerate(groups):
+        yield inside + group if group else path, layer.name, own[i * each:(i + 1) * each]
+    parts = {name: getattr(layer, name) for name in row.children} if row else {} if is_stock(layer) else {name: value for name, value in vars(layer).items() if name not in ("optimizer", "_graph_layers", "_stack")}
     ordered = isinstance(layer, Model) and (isinstance(layer, Sequential) or layer._inputs is not None)
     if isinstance(layer, Model):
         parts["layers"] = layer._stack if isinstance(layer, Sequential) else graph_of(layer)[0] if ordered else layer.layers

@@ -134,9 +134,21 @@ class Reader:
             return self.initializer(value)
         if key == "dtype":
             return self._policy(value)
+        if key in ("layer", "backward_layer"):
+            return None if value is None else self._inner(value)
+        if key == "output_shape" and isinstance(value, list):
+            if len(value) != 1:
+                raise Unfit(f"output_shape has {len(value)} axes, Lamina's has one")
+            value = value[0]
         if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(part, dict) for part in value)):
             raise Unfit(f"{key} is an object")
         return value
+
+    def _inner(self, value):
+        layer = self.layer(value)
+        if layer is None:
+            raise Unfit("the layer in it cannot be made")
+        return layer
 
     def _policy(self, value) -> str:
         if _is_object(value):

@@ -9,7 +9,7 @@ import dataclasses
 from typing import Callable
 
 from .. import losses, optim
-from . import images, layers, normalization
+from . import attention, images, layers, merging, normalization, recurrent
 
 
 @dataclasses.dataclass
@@ -19,6 +19,8 @@ class Row:
     off: dict = dataclasses.field(default_factory=dict)  # {key: the values that mean "not used"}
     ignored: tuple = ()  # of no effect once the weights are there: first values that Lamina does not choose, seeds of other generators
     sizes: Callable | None = None  # (config by our names, shape of the input) -> the shapes of its weights
+    inside: tuple = ("",)  # the parts of Keras's layer that hold the weights, each as many
+    children: tuple = ()  # layers in it
 
 
 def same(names: str) -> dict:
@@ -60,9 +62,29 @@ def _layer_norm(c, shape):
     return [tuple(shape[axis] for axis in axes)] * 2
 
 
+def _recurrent(gates, states=1):
+    def sizes(c, shape):
+        return [(shape[-1], gates * c["units"]), (c["units"], gates * c["units"]), (states * gates * c["units"],)]
+
+    return sizes
+
+
+def _attention(c, shape):
+    head = (shape[-1], c["num_heads"], c["key_dim"])
+    return [head, head, (shape[-1], c["num_heads"], c.get("value_dim") or c["key_dim"]), (c["num_heads"], c.get("value_dim") or c["key_dim"], c.get("output_size") or shape[-1])]
+
+
+def _depthwise(c, shape):
+    return [(*pair(c["kernel_size"]), shape[-1], c["depth_multiplier"]), (shape[-1] * c["depth_multiplier"],)]
+
+
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 _WEIGHTS = same("use_bias kernel_initializer bias_initializer activation dtype")
 _FIRST = {"data_format": ("channels_last",)}
+# zero_output_for_mask: a file has no masks.
+_PLAIN_SCAN = {"stateful": (False,), "unroll": (False,), "zero_output_for_mask": (False, True), "dropout": (0, 0.0), "recurrent_dropout": (0, 0.0), "implementation": (1, 2), "time_major": (False,)}
+_SCAN = _WEIGHTS | same("units recurrent_initializer return_sequences return_state go_backwards")
+_GATED = _SCAN | same("recurrent_activation")
 _CONV = _WEIGHTS | same("filters kernel_size strides padding dilation_rate groups")
 
 LAYERS = {
@@ -77,6 +99,32 @@ LAYERS = {
     "AveragePooling2D": Row(images.AveragePooling2D, same("pool_size strides padding"), _FIRST),
     "GlobalAveragePooling2D": Row(images.GlobalAveragePool2D, same("keepdims"), _FIRST),
     "GlobalMaxPooling2D": Row(images.GlobalMaxPool2D, same("keepdims"), _FIRST),
+    "Conv1DTranspose": Row(images.Conv1DTranspose, {key: key for key in _CONV if key != "groups"}, _FIRST | {"output_padding": ()}, sizes=lambda c, shape: _conv1d(c | {"groups": 1}, shape)),
+    "DepthwiseConv2D": Row(images.DepthwiseConv2D, same("kernel_size strides padding depth_multiplier dilation_rate use_bias activation depthwise_initializer bias_initializer dtype"), _FIRST,
+                           sizes=_depthwise),
+    "MaxPooling1D": Row(images.MaxPool1D, same("pool_size strides padding"), _FIRST),
+    "AveragePooling1D": Row(images.AveragePooling1D, same("pool_size strides padding"), _FIRST),
+    "GlobalAveragePooling1D": Row(images.GlobalAveragePool1D, same("keepdims"), _FIRST),
+    "GlobalMaxPooling1D": Row(images.GlobalMaxPool1D, same("keepdims"), _FIRST),
+    "UpSampling2D": Row(images.UpSampling2D, same("size"), _FIRST | {"interpolation": ("nearest",)}),
+    "ZeroPadding2D": Row(images.ZeroPadding2D, same("padding"), _FIRST),
+    "Reshape": Row(layers.Reshape, same("target_shape")),
+    "ReLU": Row(layers.ReLU, {}, {"negative_slope": (0, 0.0), "threshold": (0, 0.0)}),
+    "LeakyReLU": Row(layers.LeakyReLU, same("negative_slope")),
+    "ELU": Row(layers.ELU, same("alpha")),
+    "Softmax": Row(layers.Softmax, same("axis")),
+    "Add": Row(merging.Add, {}), "Subtract": Row(merging.Subtract, {}), "Multiply": Row(merging.Multiply, {}), "Average": Row(merging.Average, {}),
+    "Maximum": Row(merging.Maximum, {}), "Minimum": Row(merging.Minimum, {}), "Concatenate": Row(merging.Concatenate, same("axis")),
+    "SimpleRNN": Row(recurrent.SimpleRNN, _SCAN, _PLAIN_SCAN, ("seed",), _recurrent(1), ("cell",)),
+    "LSTM": Row(recurrent.LSTM, _GATED | same("unit_forget_bias"), _PLAIN_SCAN, ("seed", "use_cudnn"), _recurrent(4), ("cell",)),
+    "GRU": Row(recurrent.GRU, _GATED | same("reset_after"), _PLAIN_SCAN, ("seed", "use_cudnn"), _recurrent(3, 2), ("cell",)),
+    "Bidirectional": Row(recurrent.Bidirectional, same("layer merge_mode backward_layer"), children=("forward_layer", "backward_layer")),
+    "MultiHeadAttention": Row(
+        attention.MultiHeadAttention, same("num_heads key_dim value_dim dropout use_bias kernel_initializer bias_initializer dtype") | {"output_shape": "output_size"},
+        {"attention_axes": ([1],), "flash_attention": (False,), "use_gate": (False,)}, ("seed",), _attention, ("query_dense", "key_dense", "value_dense", "output_dense")),
+    "GroupNormalization": Row(normalization.GroupNorm, same("groups epsilon center scale dtype"), {"axis": (-1, [-1])}, ("beta_initializer", "gamma_initializer"),
+                              lambda c, shape: [shape[-1:]] * 2),
+    "RMSNormalization": Row(normalization.RMSNorm, same("epsilon dtype"), {"axis": (-1, [-1])}, sizes=lambda c, shape: [shape[-1:]]),
     "BatchNormalization": Row(
         normalization.BatchNorm, same("momentum epsilon center scale dtype"), {"axis": (-1, [-1]), "synchronized": (False,), "renorm": (False,)},
         ("beta_initializer", "gamma_initializer", "moving_mean_initializer", "moving_variance_initializer", "renorm_momentum"), _batch_norm),
@@ -86,9 +134,10 @@ LAYERS = {
                      sizes=lambda c, shape: [(c["input_dim"], c["output_dim"])]),
 }
 # What a layer that Lamina writes says of the arguments that it has not.
-WRITTEN = {
-    "Dense": {}, "Flatten": {"data_format": "channels_last"}, "Dropout": {"seed": None, "noise_shape": None}, "Activation": {}, "Embedding": {"mask_zero": False},
-    "BatchNormalization": {"axis": -1}, "LayerNormalization": {},
+WRITTEN = {name: {} for name in LAYERS} | {
+    "Flatten": {"data_format": "channels_last"}, "Dropout": {"seed": None, "noise_shape": None}, "Activation": {}, "Embedding": {"mask_zero": False},
+    "BatchNormalization": {"axis": -1}, "GroupNormalization": {"axis": -1}, "RMSNormalization": {"axis": -1}, "UpSampling2D": {"data_format": "channels_last", "interpolation": "nearest"},
+    "ZeroPadding2D": {"data_format": "channels_last"},
 } | {name: {"data_format": "channels_last"} for name in LAYERS if "Conv" in name or "Pool" in name}
 
 # The same functions by the same names. Keras's leaky_relu has another slope, and its gelu_tanh none: they are Lamina's alone.

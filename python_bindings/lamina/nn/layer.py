@@ -5,6 +5,7 @@ import inspect
 import itertools
 import re
 import threading
+import weakref
 
 from .. import _border, _core, errors
 from .._structure import enter
@@ -13,6 +14,7 @@ from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _names_wanted = _core.profiler._names_wanted
 _counters: dict[str, itertools.count] = {}
+_watching: list = []  # summaries that look at the calls of layers
 _loading = threading.local()  # .budget: asked before weights are made while a file is loaded, which says how large they are all together
 
 
@@ -40,6 +42,9 @@ class _Arguments:
         self.args, self.kwargs = args, kwargs
 
 
+_taken = weakref.WeakKeyDictionary()  # a layer's dtype that floating inputs are converted to; None: they stay as they are
+
+
 class Layer(Module):
     """Base of all layers. A subclass defines call(self, inputs) and, if it has weights whose shapes depend on the input, build(self,
     input_shape), which runs once before the first call.
@@ -61,6 +66,7 @@ class Layer(Module):
     # Defaults for subclasses that forget super().__init__().
     name = "layer"
     built = False
+    _autocast = True
     _built_with = None  # the first call's arguments, with TensorSpecs in place of tensors
     _unnamed = ("_stack", "_graph_layers")  # a model's layers
     _not_inside = ("optimizer",)
@@ -72,20 +78,25 @@ class Layer(Module):
         raise NotImplementedError(f"{type(self).__name__} does not define call()")
 
     def __call__(self, *args, training=None, **kwargs):
-        if args and (type(args[0]) is Symbolic or contains_symbolic(args)):
+        if args and (type(args[0]) is Symbolic or contains_symbolic(args)) or kwargs and contains_symbolic(kwargs):
             return symbolic_call(self, args, training, kwargs)
-        if self.built and not _names_wanted():
+        if self.built and not _names_wanted() and not _watching:
             return self._run(args, kwargs, training)
         _core.profiler._enter_layer(self.name)
         try:
-            return self._run(args, kwargs, training)
+            result = self._run(args, kwargs, training)
         finally:
             _core.profiler._leave()
+        for watch in _watching:
+            watch(self, result)
+        return result
 
     def _run(self, args, kwargs, training):
         if not self.built:
             self._build_once(args, kwargs)
         call = self.call
+        if self._autocast:
+            args = self._cast(args)
         takes_training = "training" in _parameters(call)
         if _core.autograph_is_active():
             from ..autograph.conversion import converted
@@ -102,6 +113,27 @@ class Layer(Module):
             return call(*args, **kwargs)
         finally:
             _core.set_training(before)
+
+    @property
+    def autocast(self) -> bool:
+        """Whether floating inputs, tensors and arrays, are converted to the dtype of this layer's own weights. False: another dtype is an error."""
+        return self._autocast
+
+    @autocast.setter
+    def autocast(self, value) -> None:
+        self._autocast = bool(value)
+        if "_core" in vars(self) and hasattr(self._core, "autocast"):
+            self._core.autocast = self._autocast
+
+    def _cast(self, args) -> tuple:
+        """The positional arguments as call() takes them. Layers of C++ convert by themselves."""
+        takes = _taken.get(self, _taken)
+        if takes is _taken:
+            own = [] if "_core" in vars(self) else [v.dtype for v in vars(self).values() if isinstance(v, _core.Variable) and "float" in v.dtype.name]
+            takes = _taken[self] = own[0] if own else None
+        if takes is None:
+            return args
+        return tuple(_core.astype(x, takes) if "float" in str(getattr(x, "dtype", "")) and x.dtype != takes else x for x in args)
 
     def _build_once(self, args, kwargs) -> None:
         given = self._arguments_of(args, kwargs)
@@ -232,6 +264,22 @@ def _parameters(call):
         except AttributeError:
             pass
     return names
+
+
+class Op(Layer):
+    """A function of tensors that was called on a symbolic one."""
+
+    def __init__(self, function, name):
+        super().__init__(name=name)
+        self._function, self.built = function, True
+
+    def call(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+
+def op_layer(function, name) -> Op:
+    n = next(_counters.setdefault(name, itertools.count()))
+    return Op(function, name if n == 0 else f"{name}_{n}")
 
 
 _border.guard(globals())

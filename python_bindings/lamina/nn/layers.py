@@ -12,6 +12,9 @@ class Dense(Layer):
     "gelu", ...), a function, or None. Initializers are names, lm.nn.initializers or functions of the shape.
     """
 
+    kernel: _core.Variable
+    bias: _core.Variable
+
     def __init__(self, units: int, activation=None, use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
                  dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
@@ -64,6 +67,99 @@ class Activation(Layer):
 
     def call(self, x):
         return _core.nn.activation(self.activation, x)
+
+
+class Reshape(Layer):
+    """x [n, ...] -> [n, *target_shape]; one length may be -1: it is inferred."""
+
+    def __init__(self, target_shape, name: str | None = None):
+        super().__init__(name=name)
+        self.target_shape = tuple(target_shape) if not isinstance(target_shape, int) else (target_shape,)
+        self._core = _core.nn.Reshape(self.target_shape, self.name)
+
+    def call(self, x):
+        return self._core.call(x)
+
+
+class Lambda(Layer):
+    """A function of tensors as a layer. Variables that it uses are not the layer's: for those subclass lm.nn.Layer."""
+
+    def __init__(self, function, name: str | None = None):
+        super().__init__(name=name)
+        if not callable(function):
+            raise errors.TypeMismatch(f"Lambda: {errors.a_type(function)} is no function", fix="pass a function of tensors")
+        self.function = function
+
+    def call(self, *inputs):
+        return self.function(*inputs)
+
+
+class _Named(Layer):
+    """The activation of the class's name."""
+
+    def call(self, x):
+        return _core.nn.activation(type(self).__name__.lower(), x)
+
+
+class ReLU(_Named):
+    """max(x, 0)."""
+
+
+class Sigmoid(_Named):
+    """1 / (1 + exp(-x))."""
+
+
+class Tanh(_Named):
+    """The hyperbolic tangent."""
+
+
+class GELU(_Named):
+    """x times the standard normal distribution function of x."""
+
+
+class SiLU(_Named):
+    """x sigmoid(x)."""
+
+
+class SELU(_Named):
+    """1.0507 elu(x, 1.6733): keeps mean 0 and variance 1."""
+
+
+class Softplus(_Named):
+    """log(1 + exp(x))."""
+
+
+class Softmax(Layer):
+    """exp(x) along an axis, by default the last, divided by its sum."""
+
+    def __init__(self, axis: int = -1, name: str | None = None):
+        super().__init__(name=name)
+        self.axis = axis
+
+    def call(self, x):
+        return _core.softmax(x, self.axis)
+
+
+class LeakyReLU(Layer):
+    """x where it is positive, else negative_slope x."""
+
+    def __init__(self, negative_slope: float = 0.3, name: str | None = None):
+        super().__init__(name=name)
+        self.negative_slope = negative_slope
+
+    def call(self, x):
+        return _core.leaky_relu(x, self.negative_slope)
+
+
+class ELU(Layer):
+    """x where it is positive, else alpha (exp(x) - 1)."""
+
+    def __init__(self, alpha: float = 1.0, name: str | None = None):
+        super().__init__(name=name)
+        self.alpha = alpha
+
+    def call(self, x):
+        return _core.elu(x, self.alpha)
 
 
 _border.guard(globals())

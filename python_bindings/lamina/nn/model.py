@@ -6,6 +6,7 @@ from .._structure import flatten
 from ..module import specs_of
 from .layer import Layer
 from .symbolic import Symbolic, evaluate, layers_between, symbolic_call
+from .summary import table_of
 from .training import Training
 
 
@@ -40,10 +41,46 @@ class Model(Training, Layer):
 
         self._make_once(build)
 
+    def get_layer(self, name: str | None = None, index: int | None = None):
+        """The layer of this name, or with this index in `layers`. Raises NotFound, IndexOutOfRange."""
+        layers = self.layers
+        if (name is None) == (index is None):
+            raise errors.InvalidArgument("get_layer: name and index" if name is not None else "get_layer: neither name nor index", why="one of them says which layer", fix="pass a name")
+        if name is not None:
+            for layer in layers:
+                if layer.name == name:
+                    return layer
+            raise _core.unknown_name("layer", str(name), [layer.name for layer in layers])
+        if isinstance(index, bool) or not isinstance(index, int) or not -len(layers) <= index < len(layers):
+            raise errors.IndexOutOfRange(f"get_layer: index {errors.shown(index)} of {len(layers)} layers", fix=f"pass an index from 0 to {len(layers) - 1}")
+        return layers[index]
+
+    def summary(self, print_fn=print) -> None:
+        """Prints the layers with output shapes (n: rows), parameters and the launch that computes each: layers of one launch are fused. Calls the model once on zeros. Raises
+        StateError before the weights exist."""
+        self._require_built("summary")
+        print_fn(table_of(self))
+
     def _input_specs(self):
         if self._inputs is None:
             return super()._input_specs()
         return (specs_of(self._inputs),), {}
+
+    def plot(self, path=None):
+        """A picture of the layers, their output shapes and parameters, drawn from the graph of a call: layers as boxes, layers inside of layers as groups, ops outside of layers by
+        name. Returns the SVG, a str that notebooks show; with a path that ends in .svg it is written there. Needs no other program. Raises StateError before
+        the weights exist."""
+        from .plot import picture_of
+
+        picture = picture_of(self)
+        if path is not None:
+            picture.save(path)
+        return picture
+
+    def _repr_html_(self) -> str:
+        from .._html import of_model
+
+        return of_model(self)
 
     def call(self, inputs):
         if self._inputs is None:
@@ -51,7 +88,15 @@ class Model(Training, Layer):
         leaves, wanted = flatten(inputs)[0], flatten(self._inputs)[0]
         if len(leaves) != len(wanted):
             raise errors.InvalidArgument(f"{self.name}: the model has {len(wanted)} inputs, {len(leaves)} were given")
-        return evaluate(self._outputs, {id(symbol): tensor for symbol, tensor in zip(wanted, leaves)})
+        return evaluate(self._outputs, {id(symbol): _as_tensor(value, symbol.dtype) for symbol, value in zip(wanted, leaves)})
+
+
+def _as_tensor(value, dtype):
+    """Arrays become tensors, floating ones of the Input's dtype."""
+    if isinstance(value, (_core.Tensor, _core.Variable)) or type(value) is Symbolic:
+        return value
+    tensor = _core.constant(value)
+    return _core.astype(tensor, dtype) if tensor.dtype != dtype and tensor.dtype.is_floating and dtype.is_floating else tensor
 
 
 class Sequential(Model):

@@ -46,6 +46,40 @@ class LayerNorm(Layer):
         return self._core.call(x)
 
 
+class RMSNorm(Layer):
+    """x / sqrt(mean of squares over the last axis + epsilon) * scale, Zhang and Sennrich 2019; scale has that axis's length."""
+
+    def __init__(self, epsilon: float = 1e-6, dtype="float32", name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.epsilon = epsilon
+        self._core = _core.nn.RMSNorm(epsilon, dtype, self.name)
+
+    def build(self, input_shape):
+        self._core.build(input_shape)
+        self.scale = self._core.scale
+
+    def call(self, x):
+        return self._core.call(x)
+
+
+class GroupNorm(Layer):
+    """Normalises each sample of x [n, ..., c] to mean 0 and variance 1 within each of `groups` groups of channels, then multiplies by gamma [c] and adds beta [c]. Wu
+    and He 2018. groups=-1: one for each channel."""
+
+    def __init__(self, groups: int = 32, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32", name: str | None = None,
+                 trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.groups, self.epsilon = groups, epsilon
+        self._core = _core.nn.GroupNorm(groups, epsilon, center, scale, dtype, self.name)
+
+    def build(self, input_shape):
+        self._core.build(input_shape)
+        self.gamma, self.beta = self._core.gamma, self._core.beta
+
+    def call(self, x):
+        return self._core.call(x)
+
+
 class Embedding(Layer):
     """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id without a row."""
 
@@ -63,7 +97,7 @@ class Embedding(Layer):
         return self._core.call(ids)
 
 
-BatchNormalization, LayerNormalization = BatchNorm, LayerNorm
+BatchNormalization, LayerNormalization, GroupNormalization, RMSNormalization = BatchNorm, LayerNorm, GroupNorm, RMSNorm
 
 
 _border.guard(globals())

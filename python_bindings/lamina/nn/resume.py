@@ -39,19 +39,17 @@ class Run:
         """Makes the weights of a model that has no Input, from the shapes of the data."""
         if self.model.built or self.model.variables:
             return
-        inputs = unflatten(data._structure, [Symbolic(_core.TensorSpec(list(shape), dtype)) for shape, dtype in data._specs])[0]
+        inputs = unflatten(data._form.structure, [Symbolic(_core.TensorSpec(list(shape), dtype)) for shape, dtype in data._form.specs])[0]
         if any(isinstance(part, dict) for part in [inputs, *(inputs if isinstance(inputs, (list, tuple)) else ())]):
             raise errors.StateError("fit: the weights of the model do not exist yet", why="inputs by name do not say how it is called", fix="call it once on data before fit")
         symbolic_call(self.model, (inputs,), None, {})
 
     def after_step(self, epoch, step, totals):
-        if self.every != "epoch" and (epoch * self.steps + step) % self.every == 0:
-            self._save(epoch, step, totals.state())
+        self._save(epoch, step, totals.state, self.every != "epoch" and (epoch * self.steps + step) % self.every == 0)
 
     def after_epoch(self, epoch, last):
-        if last or self.every == "epoch":
-            self._save(epoch, 0, None)
+        self._save(epoch, 0, lambda: None, last or self.every == "epoch")
 
-    def _save(self, epoch, step, totals):
-        self.saved._save(epoch * self.steps + step, {"fit": {
-            "epoch": epoch, "step": step, "steps": self.steps, "totals": totals, "start": self.start, "history": self.history.history, "epochs": self.history.epoch}})
+    def _save(self, epoch, step, totals, wanted):
+        self.saved._save(epoch * self.steps + step, lambda: {"fit": {
+            "epoch": epoch, "step": step, "steps": self.steps, "totals": totals(), "start": self.start, "history": self.history.history, "epochs": self.history.epoch}}, wanted)

@@ -1,12 +1,17 @@
 """Models written as a chain of calls: Model(inp, head(body(inp))) with inp = Input(shape)."""
 from __future__ import annotations
 
+import operator
+
 from .. import _border, _core, errors
 from .._structure import flatten, unflatten
 
 
 class Symbolic:
-    """A placeholder for a tensor that a model will compute: the result of Input, or of a layer called on one."""
+    """A placeholder for a tensor that a model will compute: the result of Input, or of a layer or an op called on one. Operators, indexing and the functions of lm work
+    on it as on a tensor; they are recorded, and run when the model is called."""
+
+    __array_ufunc__ = None  # NumPy leaves operators to this class
 
     def __init__(self, spec, layer=None, args=(), training=None, kwargs=None, path=()):
         self.spec = spec
@@ -24,14 +29,54 @@ class Symbolic:
     def dtype(self):
         return self.spec.dtype
 
+    @property
+    def ndim(self):
+        return len(self.shape)
+
     def __repr__(self):
         return f"<symbolic tensor shape={self.shape} dtype={self.dtype} of {self.layer.name if self.layer else 'Input'}>"
 
-    def _no_operator(self, *_):
-        raise errors.TypeMismatch("a symbolic tensor of Input() takes part in layer calls only", why="operators on it are not recorded",
-                                  fix="write the operation in a Layer, or subclass lm.nn.Model and define call()")
+    def __getattr__(self, name):
+        of_tensor = None if name.startswith("_") else getattr(_core.Tensor, name, None)
+        if of_tensor is None:
+            raise AttributeError(f"a symbolic tensor has no attribute '{name}'", name=name, obj=self)
+        if callable(of_tensor):
+            return lambda *args, **kwargs: record(of_tensor, (self, *args), kwargs)
+        return record(operator.attrgetter(name), (self,), {}, name)
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = __neg__ = __bool__ = __float__ = _no_operator
+    def __getitem__(self, key):
+        return record(operator.getitem, (self, key), {})
+
+    def _no_value(self, *_):
+        raise errors.TypeMismatch("a symbolic tensor of Input() has no value", why="it stands for what the model will compute", fix="use lm.where or lm.cond, or a Layer whose call() has the branch")
+
+    __bool__ = __float__ = __int__ = __index__ = __len__ = __iter__ = __contains__ = _no_value
+
+
+def _operators():
+    """Symbolic's operators, recorded as those of tensors are called."""
+    def plain(function):
+        return lambda self, *others: record(function, (self, *others), {})
+
+    def reflected(function):
+        return lambda self, other: record(function, (other, self), {})
+
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift"):
+        function = getattr(operator, name)
+        setattr(Symbolic, f"__{name.rstrip('_')}__", plain(function))
+        setattr(Symbolic, f"__r{name.rstrip('_')}__", reflected(function))
+    for name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge"):
+        setattr(Symbolic, f"__{name}__", plain(getattr(operator, name)))
+
+
+_operators()
+
+
+def record(function, args, kwargs, name=None):
+    """The symbolic result of a function of tensors, as the layer that calls it."""
+    from .layer import op_layer
+
+    return symbolic_call(op_layer(function, name or getattr(function, "__name__", "op")), args, None, kwargs)
 
 
 def Input(shape, dtype="float32", batch_size: int | None = None):
@@ -49,24 +94,30 @@ def contains_symbolic(args) -> bool:
         if id(values) in seen:
             continue
         seen.add(id(values))
-        for value in list(values):
+        for value in list(values.values() if isinstance(values, dict) else values):
             if type(value) is Symbolic:
                 return True
-            if isinstance(value, (tuple, list)):
+            if isinstance(value, (tuple, list, dict)):
                 waiting.append(value)
     return False
 
 
+def parents(node) -> list:
+    """The symbolic tensors that a call was given."""
+    return [leaf for leaf in flatten((node.args, node.kwargs))[0] if type(leaf) is Symbolic]
+
+
 def symbolic_call(layer, args, training, kwargs):
     """Builds the layer by tracing it once on inputs of these shapes; returns symbolic outputs."""
-    leaves, structure = flatten(args, is_leaf=lambda value: not isinstance(value, (tuple, list)))
+    leaves, structure = flatten((args, kwargs))
     places = [i for i, leaf in enumerate(leaves) if type(leaf) is Symbolic]
 
     def run(*tensors):
         filled = list(leaves)
         for place, tensor in zip(places, tensors):
             filled[place] = tensor
-        return layer(*unflatten(structure, filled), training=training, **kwargs)
+        by_place, by_name = unflatten(structure, filled)
+        return layer(*by_place, training=training, **by_name)
 
     result = _core.function(run).get_concrete_function(*[leaves[i].spec for i in places]).structured_outputs
     outputs, output_structure = flatten(result)
@@ -85,10 +136,10 @@ def evaluate(outputs, bound, training=None):
             raise errors.InvalidArgument("Model: an output needs an Input that is not among the model's inputs")
         call = (id(node.layer), id(node.args))
         if call not in results:
-            leaves, structure = flatten(node.args, is_leaf=lambda v: not isinstance(v, (tuple, list)))
-            leaves = [value(leaf) if type(leaf) is Symbolic else leaf for leaf in leaves]
+            leaves, structure = flatten((node.args, node.kwargs))
+            args, kwargs = unflatten(structure, [value(leaf) if type(leaf) is Symbolic else leaf for leaf in leaves])
             flag = node.training if node.training is not None else training
-            results[call] = flatten(node.layer(*unflatten(structure, leaves), training=flag, **node.kwargs))[0]
+            results[call] = flatten(node.layer(*args, training=flag, **kwargs))[0]
         return results[call][node.path[1]]
 
     leaves, structure = flatten(outputs)
@@ -103,9 +154,8 @@ def layers_between(outputs):
         if id(node) in seen or node.layer is None:
             return
         seen.add(id(node))
-        for leaf in flatten(node.args)[0]:
-            if type(leaf) is Symbolic:
-                visit(leaf)
+        for parent in parents(node):
+            visit(parent)
         found.setdefault(id(node.layer), node.layer)
 
     for leaf in flatten(outputs)[0]:

@@ -1,6 +1,7 @@
 """compile, fit, evaluate and predict: the methods that Model adds to Layer."""
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 
@@ -9,6 +10,7 @@ from .._structure import flatten, unflatten
 from ..data import Dataset
 from ..progress import ProgressBar
 from .callbacks import CallbackList, History
+from .feeding import cut, inputs_of, made_feed, weights_of_classes
 from .resume import Run
 
 
@@ -18,37 +20,65 @@ class Training:
     optimizer = None
     loss = None
     stop_training = False
-    _train_step = _test_step = _predict_step = None
+    _train_step = _test_step = _predict_step = _parallel_step = None
     _trainable_changes = 0  # Variables known to the optimizer
+    _part_names: tuple = ()  # of several outputs' losses
 
-    def compile(self, optimizer="rmsprop", loss=None, metrics=(), run_eagerly: bool = False) -> None:
+    def compile(self, optimizer="rmsprop", loss=None, metrics=(), run_eagerly: bool = False, loss_weights=None) -> None:
         """Sets the optimizer, the loss and the metrics: names or objects. Traces nothing and does not change the weights.
 
-        loss(labels, predictions) and metrics may be functions. run_eagerly runs the Python code for every batch, for debugging.
+        loss(labels, predictions) and metrics may be functions. A model of several outputs takes one loss for all, a list with one for each, or a dict by name: the keys of
+        its outputs, or the names of the layers that make them; the whole is their sum, times loss_weights in the same form. Its metrics are lists or a dict likewise.
+        run_eagerly runs the Python code for every batch, for debugging.
         """
         self.optimizer = optim.get(optimizer)
-        self.loss = None if loss is None else losses_module.get(loss)
-        self._metrics = [metrics_module.get(metric) for metric in metrics]
+        self.loss = _each(loss, lambda one: None if one is None else losses_module.get(one))
+        self._loss_weights = loss_weights
+        self._metrics, self._metric_outputs = [], []
+        several = isinstance(metrics, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in metrics)
+        for place, given in metrics.items() if isinstance(metrics, dict) else enumerate(metrics) if several else [(None, metrics)]:
+            for metric in given if isinstance(given, (list, tuple)) else [given]:
+                self._metrics.append(metrics_module.get(metric))
+                self._metric_outputs.append(place)
         wrap = (lambda step: step) if run_eagerly else _core.function
         self._train_step, self._test_step = wrap(self._run_train_step), wrap(self._run_test_step)
-        self._predict_step = wrap(self._run_predict_step)
+        self._predict_step, self._parallel_step = wrap(self._run_predict_step), None
         self.run_eagerly = run_eagerly
 
-    def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int = 1, shuffle: bool = True, validation_data=None,
-            callbacks=(), initial_epoch: int = 0, checkpoint=None, checkpoint_every="epoch") -> History:
+    def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int = 1, shuffle: bool = True, validation_data=None, validation_split: float = 0.0,
+            class_weight=None, sample_weight=None, steps_per_epoch: int | None = None, callbacks=(), initial_epoch: int = 0, checkpoint=None,
+            checkpoint_every="epoch", distribute: bool = False) -> History:
         """Trains, and returns the History with the loss and metrics of every epoch, each weighted by samples.
 
-        x is an array or tensor, a tuple or dict of them, or a Dataset of (inputs, labels) batches (then y, batch_size and shuffle do not
-        apply). verbose: 1 a progress bar, 2 a line per epoch, 0 nothing. validation_data is (x, y) or a Dataset.
+        x is an array or tensor, a tuple, list or dict of them for several inputs, or a Dataset or PyTorch's DataLoader of (inputs, labels) or (inputs, labels, weights)
+        batches (then y, batch_size and shuffle do not apply). verbose: 1 a progress bar, 2 a line per epoch, 0 nothing.
+        validation_data is (x, y), (x, y, weights) or a Dataset; validation_split instead takes that share of the last rows of arrays.
+        sample_weight [rows] multiplies each sample's loss, class_weight {class: weight} those of its label. steps_per_epoch: the batches of an epoch; the next one goes on
+        where it ended, and the data begin again at their end.
 
         checkpoint: a folder or a lm.Checkpoint. The state is saved there after every epoch, or every checkpoint_every steps, and at the end. When the folder has a
-        checkpoint of this fit, training resumes from it with the same bits as if it had not been interrupted; the History includes the epochs before."""
+        checkpoint of this fit, training resumes from it with the same bits as if it had not been interrupted; the History includes the epochs before.
+
+        distribute: the ranks of a job (lm.distributed) train together. All call fit with the same data; each computes its rows of every batch of batch_size rows, and the
+        results have the same bits for any number of ranks up to 8. Rank 0 prints."""
         self._require_compiled("fit")
+        train_step = self._train_step
+        if distribute:
+            from .. import distributed  # here: import lamina does without it
+            train_step = self._parallel_step = self._parallel_step or distributed.data_parallel(self._run_train_step)
+            distributed._require_same("fit", {"the state of lm.random": repr(_core.random.get_state()).encode()}, "fit")
+            verbose = verbose if distributed.rank() == 0 else 0
         run = None if checkpoint is None else Run(checkpoint, checkpoint_every, self)
-        feed = _feed("fit", x, y, batch_size, shuffle)
-        steps = len(feed)
+        if validation_split:
+            if validation_data is not None:
+                raise errors.InvalidArgument("fit: validation_split beside validation_data", why="one of them says what is held back", fix="pass one of them")
+            (x, y, sample_weight), validation_data = cut(validation_split, x, y, sample_weight)
+        feed = made_feed("fit", x, y, batch_size, shuffle, sample_weight, class_weight, steps_per_epoch)
+        steps = feed.steps
         if steps == 0:
             raise errors.InvalidArgument("fit: there is no data", fix="pass at least one row")
+        if run is not None and steps is None:
+            raise errors.InvalidArgument("fit: the length of the Dataset is not known", why="a checkpoint counts the steps of an epoch", fix="pass steps_per_epoch, or fit without checkpoint")
         history = History()
         hooks = CallbackList([history, *callbacks], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
         self.stop_training = False
@@ -59,23 +89,34 @@ class Training:
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
             bar = ProgressBar(steps, verbose, sys.stdout)
-            totals, done = _Totals(self._metrics), 0
+            totals, done = _Totals(self), 0
             if begun and begun[0] == epoch:
                 done = begun[1]
                 totals.set_state(begun[2])
-            for step, (inputs, labels, samples) in enumerate(feed, done + 1):
+            for step, (inputs, labels, weights, samples) in enumerate(feed.epoch(done), done + 1):
                 self._give_new_variables_slots()
-                totals.add(self._train_step(inputs, labels), samples)
+                hooks.on_train_batch_begin(step - 1)
+                batch = (inputs, labels) if weights is None else (inputs, labels, weights)
+                if distribute:
+                    batch = next(iter(distributed.shard([batch])))
+                totals.add(train_step(*batch), samples, step)
+                done, bar.waited = step, feed.waited
                 if run is not None:
                     run.after_step(epoch, step, totals)
-                if bar.wants(step) and step < steps:
-                    bar.update(step, totals.results().items())
+                if bar.wants(step) and step != steps:
+                    bar.update(step, totals.shown().items())
                 hooks.on_train_batch_end(step - 1, totals)
-            bar.step = steps
+                if self.stop_training:
+                    break
+            if done == 0:
+                raise errors.InvalidArgument("fit: there is no data", fix="pass at least one row")
+            steps = steps or (None if self.stop_training else done)
+            bar.step = done
             results = totals.results()
+            totals.warn_of_nan(epoch)
             if validation_data is not None:
                 results |= {f"val_{name}": value for name, value in self._evaluate(validation_data, batch_size).items()}
-            bar.finish(results.items())
+            bar.finish(_numbers(results).items())
             hooks.on_epoch_end(epoch, results)
             if run is not None:
                 run.after_epoch(epoch + 1, last=epoch + 1 == epochs or self.stop_training)
@@ -84,10 +125,10 @@ class Training:
         hooks.on_train_end()
         return history
 
-    def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int = 0, return_dict: bool = False):
-        """The loss over all samples, and the metrics: a number, a list, or a dict by name."""
+    def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int = 0, return_dict: bool = False, sample_weight=None, steps: int | None = None):
+        """The loss over all samples, and the metrics: a number, a list, or a dict by name. As for fit."""
         self._require_compiled("evaluate")
-        results = self._evaluate((x, y) if y is not None else x, batch_size, verbose)
+        results = self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbose, steps)
         if return_dict:
             return results
         values = list(results.values())
@@ -104,8 +145,8 @@ class Training:
         step = self._predict_step or self._run_predict_step
         labelled = isinstance(x, Dataset)
         parts, structure = [], None
-        for element in x if labelled else Dataset.from_tensor_slices(x).batch(batch_size):
-            leaves, structure = flatten(step(_inputs_of(element) if labelled else element))
+        for element in x if labelled else Dataset.from_tensor_slices(tuple(x) if isinstance(x, list) and any(hasattr(part, "shape") for part in x) else x).batch(batch_size):
+            leaves, structure = flatten(step(inputs_of(element) if labelled else element))
             parts.append([leaf.numpy() for leaf in leaves])
             if any(part.ndim == 0 for part in parts[-1]):
                 raise errors.InvalidArgument("predict: an output has no axis of rows", why="the outputs of all batches are joined along it",
@@ -114,18 +155,44 @@ class Training:
             raise errors.InvalidArgument("predict: there is no data", fix="pass at least one row")
         return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
 
+    def train_on_batch(self, x, y, sample_weight=None, class_weight=None, return_dict: bool = False):
+        """One training step on these rows: the loss and metrics of the batch before it, as evaluate() gives them."""
+        self._require_compiled("train_on_batch")
+        self._give_new_variables_slots()
+        return self._on_batch("train_on_batch", self._train_step, x, y, sample_weight, class_weight, return_dict)
+
+    def test_on_batch(self, x, y, sample_weight=None, return_dict: bool = False):
+        """The loss and metrics of these rows, as evaluate() gives them."""
+        self._require_compiled("test_on_batch")
+        return self._on_batch("test_on_batch", self._test_step, x, y, sample_weight, None, return_dict)
+
+    def predict_on_batch(self, x):
+        """The outputs for these rows, as NumPy arrays."""
+        leaves, structure = flatten((self._predict_step or self._run_predict_step)(_tensors(x)))
+        return unflatten(structure, [leaf.numpy() for leaf in leaves])
+
+    def _on_batch(self, what, step, x, y, weights, class_weight, return_dict):
+        x, y, totals = _tensors(x), _tensors(y), _Totals(self)
+        if class_weight is not None:
+            of_classes = weights_of_classes(what, y, class_weight)
+            weights = of_classes if weights is None else _core.constant(weights) * of_classes
+        totals.add(step(x, y, *(() if weights is None else (_core.astype(_core.constant(weights), "float32"),))), flatten(x)[0][0].shape[0], 1)
+        results = totals.results()
+        values = list(results.values())
+        return results if return_dict else values[0] if len(values) == 1 else values
+
     # --- the traced steps ---
 
-    def _run_train_step(self, inputs, labels):
+    def _run_train_step(self, inputs, labels, weights=None):
         with _core.GradientTape() as tape:
             predictions = self(inputs, training=True)
-            loss = self._loss_of(labels, predictions)
+            loss, parts = self._losses_of(labels, predictions, weights)
         variables = self.trainable_variables
         if variables:
             self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
         else:
             warnings.warn(f"fit: nothing in {self.name} is trainable, so no weight changes", stacklevel=2)
-        return (loss, *[metric.measure(labels, predictions) for metric in self._metrics])
+        return (loss, *parts, *self._measured(labels, predictions))
 
     def _give_new_variables_slots(self):
         """Creates slots for Variables that became trainable after the optimizer was built, which a traced step could not do."""
@@ -135,27 +202,82 @@ class Training:
             if getattr(self.optimizer, "built", False) and hasattr(self.optimizer, "add_variables"):
                 self.optimizer.add_variables(self.trainable_variables)
 
-    def _run_test_step(self, inputs, labels):
+    def _run_test_step(self, inputs, labels, weights=None):
         predictions = self(inputs, training=False)
-        return (self._loss_of(labels, predictions), *[metric.measure(labels, predictions) for metric in self._metrics])
+        loss, parts = self._losses_of(labels, predictions, weights)
+        return (loss, *parts, *self._measured(labels, predictions))
 
     def _run_predict_step(self, inputs):
         return self(inputs, training=False)
 
-    def _loss_of(self, labels, predictions):
+    def _outputs_with(self, labels, predictions) -> list:
+        """[(name, labels, predictions)] of each output."""
+        if not isinstance(predictions, (tuple, list, dict)):
+            return [(None, labels, predictions)]
+        if isinstance(predictions, dict):
+            names, predictions = list(predictions), list(predictions.values())
+        else:
+            made = flatten(self._outputs)[0] if self._inputs is not None else ()
+            names = [getattr(symbol.layer, "name", None) for symbol in made]
+            names = names if len(set(names)) == len(predictions) else [f"output_{i}" for i in range(len(predictions))]
+        if isinstance(labels, dict):
+            missing = [name for name in names if name not in labels]
+            if missing:
+                raise errors.NotFound(f"fit: there are no labels for the output '{missing[0]}'", why=f"the labels are {', '.join(map(str, labels))}", fix=f"name them {', '.join(names)}")
+            labels = [labels[name] for name in names]
+        if not isinstance(labels, (tuple, list)) or len(labels) != len(names):
+            raise errors.InvalidArgument(f"fit: the model has {len(names)} outputs, the labels are {len(labels) if isinstance(labels, (tuple, list)) else 1}",
+                                         why="each output has its own", fix=f"pass a tuple or a dict with {', '.join(names)}")
+        return list(zip(names, labels, predictions))
+
+    def _losses_of(self, labels, predictions, weights):
+        """The whole loss, and those of several outputs."""
         if self.loss is None:
             raise errors.InvalidArgument("fit: the model was compiled without a loss", fix='pass compile(loss=...), for example "mse"')
-        value = self.loss(labels, predictions)
-        return value if len(value.shape) == 0 else _core.mean(value)
+        outputs = self._outputs_with(labels, predictions)
+        names = [name for name, _, _ in outputs]
+        if len(outputs) == 1 and names[0] is None and not isinstance(self.loss, (list, tuple, dict)):
+            self._part_names = ()
+            return _loss_value(self.loss, labels, predictions, weights), ()
+        losses, factors = _spread("loss", self.loss, names, self.loss), _spread("loss_weights", self._loss_weights, names, 1.0)
+        parts = {}
+        for (name, y, p), loss, factor in zip(outputs, losses, factors):
+            if loss is not None:
+                parts[name] = _loss_value(loss, y, p, weights), 1.0 if factor is None else factor
+        if not parts:
+            raise errors.InvalidArgument("fit: no output has a loss", fix="pass compile(loss=...) with one")
+        self._part_names = tuple(f"{name}_loss" for name in parts) if len(outputs) > 1 else ()
+        whole = sum(value * factor for value, factor in parts.values())
+        return whole, [value for value, _ in parts.values()] if len(outputs) > 1 else ()
 
-    def _evaluate(self, data, batch_size, verbose=0):
-        feed = _feed("evaluate", *(data if isinstance(data, tuple) else (data, None)), batch_size, False)
-        bar, totals = ProgressBar(len(feed), verbose, sys.stdout), _Totals(self._metrics)
-        for step, (inputs, labels, samples) in enumerate(feed, 1):
-            totals.add(self._test_step(inputs, labels), samples)
-            if bar.wants(step) or step == len(feed):
-                bar.update(step, totals.results().items())
-        bar.finish(totals.results().items())
+    def _measured(self, labels, predictions) -> list:
+        if not self._metrics:
+            return []
+        outputs = self._outputs_with(labels, predictions)
+        found = []
+        for metric, place in zip(self._metrics, self._metric_outputs):
+            if place is None and len(outputs) > 1:
+                raise errors.InvalidArgument(f"fit: the metric '{metric.name}' does not say which output it measures", why=f"the model has {len(outputs)}",
+                                             fix="pass metrics as a list with a list for each output, or as a dict by name")
+            at = 0 if place is None else place if isinstance(place, int) else next((i for i, (name, _, _) in enumerate(outputs) if name == place), None)
+            if at is None or at >= len(outputs):
+                raise _core.unknown_name("output", str(place), [str(name) for name, _, _ in outputs])
+            if place is not None and len(outputs) > 1 and not getattr(metric, "_of_output", False):
+                metric.name, metric._of_output = f"{outputs[at][0]}_{metric.name}", True
+            found.append(metric.measure(*outputs[at][1:]))
+        return found
+
+    def _evaluate(self, data, batch_size, verbose=0, steps=None):
+        x, y, weights = (*data, None, None)[:3] if isinstance(data, tuple) else (data, None, None)
+        feed = made_feed("evaluate", x, y, batch_size, False, weights, None, steps)
+        bar, totals = ProgressBar(feed.steps, verbose, sys.stdout), _Totals(self)
+        for step, (inputs, labels, weights, samples) in enumerate(feed.epoch(), 1):
+            totals.add(self._test_step(inputs, labels, *(() if weights is None else (weights,))), samples, step)
+            bar.waited = feed.waited
+            if bar.wants(step):
+                bar.update(step, totals.shown().items())
+            bar.step = step
+        bar.finish(totals.shown().items())
         return totals.results()
 
     def _require_compiled(self, what: str) -> None:
@@ -163,85 +285,101 @@ class Training:
             raise errors.StateError(f"{what}: the model is not compiled", why="compile() says what is made smaller, and how", fix="call compile(optimizer, loss) first")
 
 
+def _tensors(value):
+    if isinstance(value, dict):
+        return {name: _tensors(part) for name, part in value.items()}
+    if isinstance(value, tuple) or isinstance(value, list) and any(hasattr(part, "shape") for part in value):
+        return tuple(_tensors(part) for part in value)
+    return _core.constant(value)
+
+
+def _each(given, f):
+    if isinstance(given, dict):
+        return {name: f(one) for name, one in given.items()}
+    return [f(one) for one in given] if isinstance(given, (list, tuple)) else f(given)
+
+
+def _spread(what, given, names, otherwise) -> list:
+    """One for each output: of a list by place, of a dict by name; else `otherwise` for all."""
+    if isinstance(given, dict):
+        for name in given:
+            if name not in names:
+                raise _core.unknown_name(f"output in {what}", str(name), [str(n) for n in names])
+        return [given.get(name) for name in names]
+    if not isinstance(given, (list, tuple)):
+        return [otherwise] * len(names)
+    if len(given) != len(names):
+        raise errors.InvalidArgument(f"compile: {what} has {len(given)} parts, the model {len(names)} outputs", why="each output has its own", fix="pass one for each, or a dict by name")
+    return list(given)
+
+
+def _loss_value(loss, labels, predictions, weights):
+    """The mean over samples; with weights, of weight times loss."""
+    if weights is None:
+        value = loss(labels, predictions)
+        return value if len(value.shape) == 0 else _core.mean(value)
+    value = loss.per_sample(labels, predictions) if hasattr(loss, "per_sample") else loss(labels, predictions)
+    if len(value.shape) == 0:
+        raise errors.InvalidArgument("fit: samples have weights, and the loss gives one number for all", why="each sample's loss is multiplied by its weight", fix="return one number per sample")
+    value = value if len(value.shape) == 1 else _core.mean(value, tuple(range(1, len(value.shape))))
+    return _core.mean(value * _core.astype(_core.reshape(weights, (-1,)), value.dtype))
+
+
+def _numbers(results) -> dict:
+    return {name: value for name, value in results.items() if isinstance(value, (int, float))}
+
+
 class _Totals:
     """Running means of the loss and the metrics, weighted by samples. Tensors are read only when needed."""
 
-    def __init__(self, metrics):
-        self.metrics = metrics
-        self.loss = metrics_module.Mean("loss")
-        for metric in metrics:
+    def __init__(self, model):
+        self._model, self.metrics = model, model._metrics
+        self.loss, self.parts = metrics_module.Mean("loss"), []
+        for metric in self.metrics:
             metric.reset()
-        self.waiting = []
+        self.waiting, self.bad = [], None
 
-    def add(self, values, samples):
-        self.waiting.append((values, samples))
+    def add(self, values, samples, step):
+        self.waiting.append((values, samples, step))
         if len(self.waiting) >= 256:
             self._read()
 
     def _read(self):
-        for values, samples in self.waiting:
-            self.loss.update(values[0], samples)
-            for metric, value in zip(self.metrics, values[1:]):
+        for values, samples, step in self.waiting:
+            loss = float(values[0])
+            if self.bad is None and not math.isfinite(loss):
+                self.bad = step, loss
+            self.loss.update(loss, samples)
+            self._make_parts(len(values) - 1 - len(self.metrics))
+            for metric, value in zip((*self.parts, *self.metrics), values[1:]):
                 metric.update(value, samples)
         self.waiting.clear()
+
+    def _make_parts(self, count):
+        self.parts += [metrics_module.Mean() for _ in range(count - len(self.parts))]
+
+    def warn_of_nan(self, epoch):
+        if self.bad is not None:
+            warnings.warn(f"fit: the loss is {self.bad[1]} since batch {self.bad[0]} of epoch {epoch + 1}: look for NaN in its inputs and labels, or take a smaller learning rate; "
+                          "lm.nn.TerminateOnNaN stops there", RuntimeWarning, stacklevel=3)
 
     def state(self) -> list:
         """The numbers of the loss and of each metric, for set_state()."""
         self._read()
-        return [{name: value for name, value in vars(metric).items() if isinstance(value, (int, float))} for metric in (self.loss, *self.metrics)]
+        return [{name: value for name, value in vars(metric).items() if isinstance(value, (int, float, list))} for metric in (self.loss, *self.parts, *self.metrics)]
 
     def set_state(self, state) -> None:
-        for metric, numbers in zip((self.loss, *self.metrics), state or ()):
+        if state:
+            self._make_parts(len(state) - 1 - len(self.metrics))
+        for metric, numbers in zip((self.loss, *self.parts, *self.metrics), state or ()):
             vars(metric).update(numbers)
 
     def results(self) -> dict:
         self._read()
-        return {"loss": self.loss.result()} | {metric.name: metric.result() for metric in self.metrics}
+        return {"loss": self.loss.result()} | {name: part.result() for name, part in zip(self._model._part_names, self.parts)} | {m.name: m.result() for m in self.metrics}
 
-
-class _Feed:
-    """Batches of (inputs, labels, number of samples)."""
-
-    def __init__(self, what, data):
-        self.what, self.data = what, data
-
-    def __len__(self):
-        return len(self.data)
-
-    def __iter__(self):
-        for element in self.data:
-            if not (isinstance(element, (tuple, list)) and len(element) == 2):
-                raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)",
-                                             why="weights of samples are for the loss to apply" if _is_tuple(element, 3) else "",
-                                             fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
-            inputs, labels = element
-            yield inputs, labels, flatten(inputs)[0][0].shape[0]
-
-
-def _is_tuple(element, length) -> bool:
-    return isinstance(element, (tuple, list)) and len(element) == length
-
-
-def _inputs_of(element):
-    """x of (x,), (x, y) and (x, y, weights); anything else unchanged."""
-    if not isinstance(element, tuple):
-        return element
-    if not 1 <= len(element) <= 3:
-        raise errors.InvalidArgument(f"predict: an element of the dataset is a tuple of {len(element)}",
-                                     why="it is inputs, (inputs, labels) or (inputs, labels, weights)",
-                                     fix="several inputs of a model are a tuple in front: ((a, b), labels), or a dict")
-    return element[0]
-
-
-def _feed(what, x, y, batch_size, shuffle):
-    if isinstance(x, Dataset):
-        if y is not None:
-            raise errors.InvalidArgument(f"{what}: y is given beside a Dataset", fix="put the labels into the Dataset: from_tensor_slices((x, y))")
-        return _Feed(what, x)
-    if y is None:
-        raise errors.InvalidArgument(f"{what}: there are no labels", fix="pass y, or a Dataset of (inputs, labels)")
-    data = Dataset.from_tensor_slices((x, y))
-    return _Feed(what, (data.shuffle() if shuffle else data).batch(batch_size))
+    def shown(self) -> dict:
+        return _numbers(self.results())
 
 
 _border.guard(globals())

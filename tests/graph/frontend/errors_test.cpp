@@ -1,8 +1,6 @@
 // The most common error texts of the frontend, compared exactly with tests/errors/frontend.txt.
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "graph/frontend/device.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
@@ -83,11 +81,7 @@ TEST(Errors, OfTheFrontendMatchTheirTexts) {
   };
   std::string all;
   for (auto& [name, f] : cases) all += std::string("== ") + name + "\n" + text_of(f) + "\n";
-  const std::string path = tests::source_file("tests/errors/frontend.txt");
-  if (std::getenv("LAMINA_WRITE_ERRORS")) std::ofstream(path) << all;
-  std::ifstream file(path);
-  const std::string wanted((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_EQ(all, wanted) << "if the new texts are better, write them with LAMINA_WRITE_ERRORS=1";
+  tests::expect_text_of_file(all, "tests/errors/frontend.txt");
 }
 
 }  // namespace

@@ -125,9 +125,31 @@ void expect_refused(const std::function<void()>& op, const std::string& fix) {
 TEST(Operand, RefusesLossyConversions) {
   expect_refused([] { scalar_i(2) * 1.5; }, "lm.astype(x, lm.float32)");
   expect_refused([] { scalar_i(2) + scalar(2); }, "lm.astype(x, lm.float64)");
-  expect_refused([] { scalar_b(true) + 1; }, "lm.astype(x, lm.int32)");
-  expect_refused([] { scalar(1) + true; }, "lm.astype(x, lm.bool)");
+  expect_refused([] { where(scalar_b(true), scalar_b(true), 1); }, "lm.astype(x, lm.int32)");
+  expect_refused([] { scalar(1) == true; }, "lm.astype(x, lm.bool)");
   expect_refused([] { scalar_i(1) + (int64_t{1} << 40); }, "lm.astype(x, lm.int64)");
+}
+
+TEST(Operand, BoolsCountInArithmeticAndFractionsAreFloating) {
+  const Tensor x = tensor({1, -2, 3}, {3});
+  EXPECT_EQ((x * (x > 0)).to_vector<float>(), (std::vector<float>{1, 0, 3}));
+  EXPECT_EQ((scalar_b(true) + 1).dtype(), dtype::i32);
+  EXPECT_EQ((scalar(1) + true).item<float>(), 2);
+  EXPECT_EQ((scalar_i(1) / scalar_i(2)).item<float>(), 0.5F);
+  EXPECT_EQ((1 / scalar_i(4)).dtype(), dtype::f32);
+  EXPECT_EQ(sqrt(2).dtype(), dtype::f32);
+  EXPECT_FLOAT_EQ(mean(x > 0).item<float>(), 2.0F / 3);
+  EXPECT_EQ(var(scalar_i(3)).dtype(), dtype::f32);
+  EXPECT_EQ(softmax(tensor(std::vector<int64_t>{1, 1})).to_vector<float>(), (std::vector<float>{0.5F, 0.5F}));
+}
+
+TEST(Operand, AnArrayTakesTheDtypeOfATensorOfItsKind) {
+  const Tensor array = ones({2}, dtype::f64).as_array(true), integers = tensor(std::vector<int64_t>{1, 300}).as_array(true);
+  EXPECT_EQ((ones({2}) + array).dtype(), dtype::f32);
+  EXPECT_EQ((array + 1).dtype(), dtype::f64);
+  EXPECT_EQ((ones({2}, dtype::i16) + integers).dtype(), dtype::i16);
+  expect_refused([&] { ones({2}, dtype::u8) + integers; }, "lm.astype(x, lm.int64)");
+  expect_refused([&] { ones({2}) + integers; }, "lm.astype(x, lm.float64)");
 }
 
 TEST(Device, TensorsLieOnTheScopesDevice) {

@@ -36,7 +36,7 @@ TEST(Conv2D, RefusesInvalidInputs) {
   EXPECT_THROW(Conv2D(4, {3, 3}, {.groups = 3}), Error);
   EXPECT_THROW(Conv2D(4, {3, 3})(zeros({4, 4})), Error);
   EXPECT_THROW(Conv2D(4, {3, 3}, {.groups = 2})(zeros({1, 4, 4, 3})), Error);
-  EXPECT_EQ(test::error_of([] { Conv2D(4, {3, 3})(zeros({1, 4, 4, 3}, DType::f64)); }), "type mismatch: conv2d: cannot take f64[1,4,4,3]");
+  EXPECT_EQ(test::error_of([] { Conv2D(4, {3, 3})(zeros({1, 4, 4, 3}, DType::i32)); }), "type mismatch: conv2d: cannot take i32[1,4,4,3]");
 }
 
 TEST(BatchNorm, MovesItsStatisticsInTrainingOnly) {

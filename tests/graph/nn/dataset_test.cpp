@@ -32,7 +32,6 @@ std::vector<int> labels(const Dataset& feed) {
 TEST(Dataset, HandsOutSlicesAndBatchesPassAfterPass) {
   const Dataset feed = numbered(7);
   EXPECT_EQ(*feed.size(), 7);
-  EXPECT_EQ(feed.components(), 2u);
   EXPECT_EQ(text((*feed.begin())[0].type()), "f32[2]");
   const Dataset batches = feed.batch(3);
   EXPECT_EQ(*batches.size(), 3);

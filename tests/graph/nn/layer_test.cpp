@@ -181,7 +181,11 @@ TEST(Dense, ComputesTheProductTheBiasAndTheActivation) {
 TEST(Dense, RefusesInputsThatDoNotFit) {
   Dense layer(4);
   EXPECT_EQ(test::error_of([&] { layer(ones({3})); }), "invalid argument: dense: cannot take f32[3]");
-  EXPECT_EQ(test::error_of([&] { layer(ones({2, 3}, DType::f64)); }), "type mismatch: dense: cannot take f64[2,3]");
+  EXPECT_EQ(test::error_of([&] { layer(ones({2, 3}, DType::i32)); }), "type mismatch: dense: cannot take i32[2,3]");
+  EXPECT_EQ(Dense(2)(ones({2, 3}, DType::f64)).dtype(), DType::f32);
+  Dense strict(2);
+  strict.set_autocast(false);
+  EXPECT_EQ(test::error_of([&] { strict(ones({2, 3}, DType::f64)); }), "type mismatch: dense: cannot take f64[2,3]");
   EXPECT_TRUE(layer.variables().empty());
   EXPECT_EQ(test::error_of([&] { layer.kernel(); }), "wrong state: dense: the kernel does not exist yet");
   layer(ones({2, 3}));

@@ -68,7 +68,7 @@ void test_passes(uint64_t seed, const RandomGraphOptions& options, Coverage& cov
 
 TEST(Passes, KeepTheirPromisesOnRandomGraphs) {
   Coverage coverage = no_coverage();
-  const int count = random_graph_count(60);
+  const int count = random_graph_count(79);
   const uint64_t first = random_graph_seed(1000);
   int done = 0;
   for (int i = 0; i < count && !HasFailure(); ++i) {

@@ -10,6 +10,12 @@
 namespace lamina::data {
 namespace {
 
+RowOrderRef shuffle_rows(RowOrderRef order, int64_t window, uint64_t seed) {
+  return std::make_shared<Shuffled<Rows>>(std::move(order), window, seed);
+}
+RowOrderRef repeat_rows(RowOrderRef order, std::optional<int64_t> times) {
+  return std::make_shared<Repeated<Rows>>(std::move(order), times);
+}
 std::vector<Rows> walk(const RowOrderRef& order) {
   std::vector<Rows> out;
   auto pass = order->start();

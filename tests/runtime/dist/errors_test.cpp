@@ -1,8 +1,6 @@
 // Error texts of collectives, compared exactly with tests/errors/collectives.txt.
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "runtime/dist/collectives.h"
 #include "runtime/dist/threads.h"
 #include "tests/source_file.h"
@@ -62,11 +60,7 @@ TEST(CollectiveErrors, MatchTheirTexts) {
   };
   std::string all;
   for (const auto& [name, text] : cases) all += std::string("== ") + name + "\n" + text + "\n";
-  const std::string path = lamina::tests::source_file("tests/errors/collectives.txt");
-  if (std::getenv("LAMINA_WRITE_ERRORS")) std::ofstream(path) << all;
-  std::ifstream file(path);
-  const std::string wanted((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_EQ(all, wanted) << "if the new texts are better, write them with LAMINA_WRITE_ERRORS=1";
+  lamina::tests::expect_text_of_file(all, "tests/errors/collectives.txt");
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 
 #include "runtime/core/error.h"
@@ -94,6 +93,20 @@ TEST(LaunchVariables, OfAShellInAnAllocationAreOneRankWithAHint) {
 
 TEST(LaunchVariables, OfTorchrunWithOneProcessAreOneRank) { EXPECT_EQ(launched({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).size, 1); }
 
+TEST(LaunchVariables, OfTorchrunSayRankSizeAndMeetingPlace) {
+  Variables variables{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}};
+  const Launch l = launched(variables);
+  EXPECT_EQ(l.launcher, "torchrun");
+  EXPECT_TRUE(l.nccl);
+  EXPECT_FALSE(l.mpi);
+  EXPECT_EQ(l.rank, 5);
+  EXPECT_EQ(l.size, 8);
+  EXPECT_EQ(l.local_rank, 1);
+  EXPECT_EQ(l.meeting, "10.0.0.1:29501");
+  variables["NCCL_COMM_ID"] = "a:7";
+  EXPECT_EQ(launched(variables).meeting, "a:7");
+}
+
 TEST(LaunchVariables, ErrorsMatchTheirTexts) {
   const std::vector<std::pair<const char*, Variables>> cases = {
       {"a rank without a size", {{"OMPI_COMM_WORLD_RANK", "1"}}},
@@ -108,16 +121,14 @@ TEST(LaunchVariables, ErrorsMatchTheirTexts) {
       {"PMI and Slurm", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}},
       {"torchrun inside of mpirun", {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"RANK", "0"}, {"WORLD_SIZE", "4"}}},
       {"torchrun, half set", {{"WORLD_SIZE", "2"}}},
-      {"torchrun without MPI", {{"RANK", "0"}, {"WORLD_SIZE", "2"}}},
+      {"torchrun without its address", {{"RANK", "0"}, {"WORLD_SIZE", "2"}}},
+      {"torchrun with a port that has none behind it",
+       {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "65535"}}},
       {"srun without MPI", {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}},
   };
   std::string all;
   for (const auto& [name, variables] : cases) all += std::string("== ") + name + "\n" + error_of(variables) + "\n";
-  const std::string path = lamina::tests::source_file("tests/errors/launch.txt");
-  if (std::getenv("LAMINA_WRITE_ERRORS")) std::ofstream(path) << all;
-  std::ifstream file(path);
-  const std::string wanted((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_EQ(all, wanted) << "if the new texts are better, write them with LAMINA_WRITE_ERRORS=1";
+  lamina::tests::expect_text_of_file(all, "tests/errors/launch.txt");
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ void save_version(const std::string& path, int version, FileSystem& files = File
   for (const char* name : kFiles) {
     OutputFile& file = made.file(name);
     file.write(std::string(size / 2, char('0' + version)));
-    file.write(std::string(size - size / 2, char('0' + version)));
+    const std::string rest(size - size / 2, char('0' + version));
+    file.write(size / 2, std::as_bytes(std::span(rest)));
   }
   made.commit();
 }
@@ -92,8 +93,8 @@ class FailingFileSystem final : public FileSystem {
   int create(const std::string& path, int& descriptor) override {
     return next([&] { return real().create(path, descriptor); });
   }
-  int write(int descriptor, std::span<const std::byte> bytes, size_t& written) override {
-    return next([&] { return real().write(descriptor, bytes.first((bytes.size() + 1) / 2), written); });
+  int write(int descriptor, uint64_t offset, std::span<const std::byte> bytes, size_t& written) override {
+    return next([&] { return real().write(descriptor, offset, bytes.first((bytes.size() + 1) / 2), written); });
   }
   int sync(int descriptor) override {
     return next([&] { return real().sync(descriptor); });
@@ -219,10 +220,12 @@ class ForgetfulFileSystem final : public FileSystem {
     change(path, {{name(path), descriptor}});
     return 0;
   }
-  int write(int descriptor, std::span<const std::byte> bytes, size_t& written) override {
+  int write(int descriptor, uint64_t offset, std::span<const std::byte> bytes, size_t& written) override {
     step();
     written = bytes.size();
-    inodes_[size_t(descriptor)].text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    std::string& text = inodes_[size_t(descriptor)].text;
+    text.resize(std::max(text.size(), size_t(offset) + bytes.size()));
+    text.replace(size_t(offset), bytes.size(), reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return 0;
   }
   int sync(int descriptor) override {

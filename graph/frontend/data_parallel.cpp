@@ -1,0 +1,234 @@
+#include "graph/frontend/data_parallel.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "graph/compile/compile.h"
+#include "graph/cost/costs.h"
+#include "graph/cost/ranks.h"
+#include "graph/cost/simulate.h"
+#include "graph/frontend/eager.h"
+#include "graph/frontend/replay.h"
+#include "graph/frontend/trace.h"
+#include "graph/passes/pipeline.h"
+#include "runtime/device/backend.h"
+#include "runtime/dist/collectives.h"
+#include "runtime/dist/world.h"
+#include "runtime/io/checksum.h"
+
+namespace lamina::distributed {
+namespace {
+
+int64_t axis_of(const VmapArgument& a) { return *a.axis < 0 ? *a.axis + a.tensor.rank() : *a.axis; }
+
+void require_shards(const DataParallelOptions& options, const Communicator& c, const std::string& where) {
+  const std::string& name = options.name;
+  if (options.shards < 1 || options.shards > kMostShards)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": shards ", options.shards, " is not a number of shards"),
+                                              .where = where,
+                                              .why = cat("a batch is cut into 1 to ", kMostShards),
+                                              .fix = "pass such a number, at least that of ranks"});
+  if (!options.devices.empty() && c.size() > 1)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": devices are given on one of ", c.size(), " ranks"),
+                                              .where = where,
+                                              .why = "there is a replica on each rank, or on each device of one process",
+                                              .fix = "leave out devices, or run the program without a launcher"});
+  const int64_t replicas = std::max<int64_t>(c.size(), int64_t(options.devices.size()));
+  const char* of = options.devices.empty() ? " ranks" : " devices";
+  if (replicas > options.shards)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": ", replicas, of, " are more than ", options.shards, " shards"),
+                                              .where = where,
+                                              .why = cat("each has at least one shard of a batch"),
+                                              .fix = cat("use at most ", options.shards, of, ", or more shards")});
+  for (Device device : options.devices) require_device(device);
+}
+
+// "f32[*,64], i64[*]": what must be equal on all ranks; * is the axis of the rows.
+std::string signature(std::span<const VmapArgument> arguments) {
+  std::string out;
+  for (const VmapArgument& a : arguments) {
+    out += cat(out.empty() ? "" : ", ", lamina::name(a.tensor.dtype()), '[');
+    for (int i = 0; i < a.tensor.rank(); ++i)
+      out += cat(i ? "," : "", a.axis && axis_of(a) == i ? std::string("*") : cat(a.tensor.shape()[size_t(i)]));
+    out += ']';
+  }
+  return out;
+}
+
+// The same in every process, which ir::hash is not.
+uint64_t hash_of_text(std::string_view text) {
+  uint64_t h = 0xcbf29ce484222325;
+  for (const char c : text) h = (h ^ uint8_t(c)) * 0x100000001b3;
+  return h;
+}
+
+// Variables and other values from outside of the function begin alike on all ranks.
+void require_same_values(const std::string& name, Communicator& c, const Trace& trace, const std::string& where) {
+  if (c.size() == 1) return;
+  const EagerScope outside;
+  std::vector<std::string> names;
+  std::vector<int64_t> own;
+  const auto add = [&](const std::string& described, const Tensor& value) {
+    const Tensor t = value.to(Device{});
+    names.push_back(described);
+    own.push_back(io::crc32({static_cast<const std::byte*>(t.data()), size_t(t.size()) * size_of(t.dtype())}));
+  };
+  for (const Variable& v : trace.variables)
+    if (!v.handle()->stand_in && v.state().buffer) add(cat("the Variable '", v.name(), "'"), Tensor(v.state().buffer, v.handle()->type));
+  for (const Tensor& t : trace.captures)
+    if (!t.is_symbolic()) add(cat("a value from outside, ", t.type()), t);
+  std::vector<int64_t> all(own.size() * size_t(c.size()));
+  all_gather(c, DType::i64, own.data(), all.data(), int64_t(own.size()), {.tensor = cat("values that ", name, " uses"), .line = where});
+  for (size_t i = 0; i < own.size(); ++i)
+    for (int r = 1; r < c.size(); ++r)
+      if (all[size_t(r) * own.size() + i] != all[i])
+        throw Error(ErrorKind::collective,
+                    {.what = cat("ranks disagree about ", names[i], ": rank ", r, " has other values than rank 0"),
+                     .where = where,
+                     .why = cat(name, " is one step of all ranks, which all begin with the same state"),
+                     .fix = "call lm.random.set_seed with the same seed on every rank before the model is made, or load "
+                            "a checkpoint on all of them"});
+}
+
+// A call's microseconds by the model of graph/cost, and its exchanges by those of the sums.
+double modelled(const ir::Graph& g, Device device, const cost::HostSums* sums) {
+  const ir::Graph optimized = passes::optimize(g, {.device = device}).graph;
+  double time = cost::simulate(*compile::compile(optimized, {.device = device}), cost::Costs::here()).microseconds;
+  for (const ir::Node& node : optimized.nodes()) {
+    if (!sums || node.op->effect != ir::Effect::ranks) continue;
+    double bytes = 0;
+    for (const TensorType& t : node.types) bytes += double(size_of(t.shape).number()) * double(size_of(t.dtype));
+    time += sums->microseconds(bytes);
+  }
+  return time;
+}
+
+// Says on rank 0, once in a process, if one rank would be faster than all of them.
+void compare_with_one_rank(const std::string& name, Communicator& c, const ir::Graph& whole, const ir::Graph& own,
+                           passes::RowsRequest request, Device device) {
+  static std::atomic<bool> compared{false};
+  if (c.size() == 1 || &c != &world() || compared.exchange(true)) return;
+  const cost::HostSums sums = cost::measured_sums(c);
+  if (c.rank() != 0) return;
+  try {
+    request.ranks = 1, request.rank = 0;
+    const double one = modelled(passes::cut_rows(whole, request).graph, device, nullptr), all = modelled(own, device, &sums);
+    if (one < all)
+      say(cat("lamina: one rank would be faster: by the model a call of ", name, " takes ", int64_t(one), " us on one and ", int64_t(all),
+              " us on ", c.size(), " ranks, which exchange sums. Larger batches or fewer ranks help\n"));
+  } catch (const Error&) {
+    // What cannot be planned on one rank cannot be compared.
+  }
+}
+
+}  // namespace
+
+int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapArgument> arguments, CallSite at) {
+  const std::string& name = options.name;
+  const int64_t shards = options.shards;
+  const std::string where = text(at.line());
+  Communicator& c = current();
+  require_shards(options, c, where);
+  const VmapArgument* first = nullptr;
+  int64_t own = 0;
+  for (const VmapArgument& a : arguments) {
+    if (!a.axis) continue;
+    const std::string described = cat(a.name.empty() ? "" : a.name + ", ", a.tensor.type());
+    if (axis_of(a) < 0 || axis_of(a) >= a.tensor.rank())
+      throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": axis ", *a.axis, " is out of range for ", described),
+                                                .where = where,
+                                                .why = "in_axes names the axis of the rows",
+                                                .fix = "pass an axis that the argument has, or None for what is the same on every rank"});
+    const Dim length = a.tensor.shape()[size_t(axis_of(a))];
+    if (!length.known())
+      throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": how many rows ", described, " has is not known"),
+                                                .where = where,
+                                                .why = "the function is traced for the whole batch of a call, each length anew",
+                                                .fix = "call it on arrays, outside of functions with an open length"});
+    if (first && length != Dim(own))
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(name, ": ", described, " has ", length, " rows, ", first->name, ", ", first->tensor.type(), " has ", own),
+                   .where = where,
+                   .why = "row i of each argument belongs to example i",
+                   .fix = "pass arguments with equally many rows, or in_axes=None for what is the same on every rank"});
+    own = length.number();
+    first = &a;
+  }
+  if (!first)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": no argument has rows"),
+                                              .where = where,
+                                              .why = "a batch is cut along an axis of its tensors",
+                                              .fix = "pass this rank's rows of each batch"});
+  std::vector<int64_t> all(size_t(c.size()));
+  const std::string subject = cat("rows of ", name, "(", signature(arguments), ")");
+  all_gather(c, DType::i64, &own, all.data(), 1, {.tensor = subject, .line = where});
+  int64_t rows = 0;
+  for (int64_t n : all) rows += n;
+  for (int r = 0; r < c.size(); ++r)
+    if (const int64_t part = rows_of_rank(rows, shards, c.size(), r).size(); all[size_t(r)] != part)
+      throw Error(ErrorKind::collective,
+                  {.what = cat("ranks disagree about the rows of ", name, ": rank ", r, " has ", all[size_t(r)], " of ", rows,
+                               " rows, its part is ", part),
+                   .where = where,
+                   .why = cat("a batch is cut into ", shards, " shards, as even as possible, and ranks have neighbouring ones"),
+                   .fix = "pass the rows that lm.distributed.shard gives each rank, with the same number of shards"});
+  if (rows == 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": the batch has no rows"),
+                                              .where = where,
+                                              .why = "there is nothing to compute",
+                                              .fix = "leave out empty batches"});
+  return rows;
+}
+
+std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<const VmapArgument> arguments, int64_t rows, CallSite at,
+                                 const std::function<std::vector<Tensor>(std::span<const Tensor>)>& body,
+                                 std::vector<passes::GatheredRows>* gathered) {
+  const std::string& name = options.name;
+  const int64_t shards = options.shards;
+  const std::string where = text(at.line());
+  Communicator& c = current();
+  require_shards(options, c, where);
+  Trace* outer = Trace::current();
+  auto trace = std::make_shared<Trace>(name, outer ? outer->device : arguments.empty() ? default_device() : arguments[0].tensor.device());
+  std::vector<Tensor> whole, inputs;  // arguments of the body; inputs of the graph
+  std::vector<ir::Cut> cuts;
+  for (const VmapArgument& a : arguments) {
+    if (!a.axis) {
+      whole.push_back(a.tensor);
+      continue;
+    }
+    inputs.push_back(a.tensor);
+    cuts.push_back({int(axis_of(a)), 1});
+    TensorType type = a.tensor.type();
+    type.shape[size_t(axis_of(a))] = rows;
+    whole.push_back(trace->add_input(type, a.name));
+  }
+  {
+    TraceScope scope(trace);
+    std::vector<Tensor> given = body(whole);
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (!given[i].defined())
+        throw Error(ErrorKind::invalid_argument,
+                    {.what = cat(name, ": result ", i, " is an empty Tensor"),
+                     .where = where,
+                     .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
+                     .fix = "return tensors that have values"});
+      trace->graph.outputs.push_back(trace->value_of(given[i], at));
+    }
+  }
+  if (outer) outer->created.insert(outer->created.end(), trace->created.begin(), trace->created.end());
+  inputs.insert(inputs.end(), trace->captures.begin(), trace->captures.end());
+  cuts.resize(inputs.size());
+  const std::string graph =
+      cat("graph of ", name, " for ", rows, " rows, ", trace->graph.size(), " nodes, hash ", hash_of_text(ir::print(trace->graph)));
+  barrier(c, {.tensor = graph, .line = where});
+  require_same_values(name, c, *trace, where);
+  const passes::RowsRequest request{
+      .rows = rows, .shards = shards, .ranks = c.size(), .rank = c.rank(), .devices = options.devices, .inputs = cuts};
+  passes::RowsGraph own = passes::cut_rows(trace->graph, request);
+  compare_with_one_rank(name, c, trace->graph, own.graph, request, trace->device);
+  if (gathered) *gathered = std::move(own.gathered);
+  return outer ? outer->inline_graph(own.graph, inputs, trace->variables, at) : replay(own.graph, inputs, trace->variables);
+}
+
+}  // namespace lamina::distributed

@@ -1,0 +1,60 @@
+// Sequences of elements: what a Dataset reads. An element is a list of tensors on the host.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "graph/frontend/tensor.h"
+#include "runtime/data/row_order.h"
+
+namespace lamina::data {
+
+using Element = std::vector<Tensor>;  // one tensor per component
+using Elements = Sequence<Element>;
+using ElementsRef = SequenceRef<Element>;
+using ElementPass = PassOf<Element>;
+
+// Makes an element of another one. `item` counts the elements of a pass from 0. May run in several threads at once.
+using MapFunction = std::function<Element(const Element& element, int64_t item)>;
+using Predicate = std::function<bool(const Element& element, int64_t item)>;
+// Gives the next element; false at the end.
+using Generator = std::function<bool(Element& out)>;
+
+// Rows of tensors of equal first dimension, which are on the host.
+class Rowed final : public Elements {
+ public:
+  using Sources = std::shared_ptr<const std::vector<Tensor>>;
+  Rowed(Sources sources, RowOrderRef order) : sources_(std::move(sources)), order_(std::move(order)) {}
+  std::unique_ptr<ElementPass> start() const override;
+  std::optional<int64_t> size() const override { return order_->size(); }
+  bool endless() const override { return order_->endless(); }
+  // The same rows in another order.
+  ElementsRef with(RowOrderRef order) const { return std::make_shared<Rowed>(sources_, std::move(order)); }
+  const RowOrderRef& order() const { return order_; }
+
+ private:
+  Sources sources_;
+  RowOrderRef order_;
+};
+
+// 0, ..., n - 1 as i64 scalars.
+ElementsRef counted_elements(int64_t n);
+// Each pass asks `start` for a generator. size: the number of elements, where it is known.
+ElementsRef generated_elements(std::function<Generator()> start, std::optional<int64_t> size);
+// Joins n elements along a new first axis. They have equal shapes; or, with `padding`, shorter ones are filled up with that number to the
+// longest of their batch.
+ElementsRef batched_elements(ElementsRef from, int64_t n, bool drop_remainder, std::optional<double> padding);
+ElementsRef filtered_elements(ElementsRef from, Predicate keep);
+// The elements of the sequence that `make` gives for each element; `cycle` of them are read in turns, `block` elements at a time.
+ElementsRef interleaved_elements(ElementsRef from, std::function<ElementsRef(const Element&, int64_t item)> make, int64_t cycle,
+                                 int64_t block);
+// One element of each sequence side by side, up to the end of the shortest.
+ElementsRef zipped_elements(std::vector<ElementsRef> parts);
+// Keeps the elements of the first whole pass in memory; later passes read them there.
+ElementsRef cached_elements(ElementsRef from);
+
+// The same exception, with the item's number where it is an Error.
+[[noreturn]] void rethrow_for(const std::exception_ptr& error, const char* step, int64_t item);
+
+}  // namespace lamina::data

@@ -1,0 +1,39 @@
+// Collectives: all_reduce, all_gather, reduce_scatter, broadcast_from and send_receive between the ranks of a job. Part of ops.h.
+//
+// They have Effect::ranks: every pass keeps them, and their order, also in regions. Their kernels run on the CPU, on the rank that the
+// calling thread is (runtime/dist/world.h). Gradients are those of the sum of all ranks' targets.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace lamina::ops {
+
+struct CollectiveAttrs {
+  int64_t ranks = 1;            // of the job that the graph is for; kernels refuse another number
+  int64_t rank = 0;             // of broadcast_from: this one
+  int64_t shards = 1;           // of sums: leaves of all ranks
+  int64_t root = 0;             // of broadcast_from
+  std::vector<int64_t> routes;  // of send_receive: pairs of ranks, from and to
+  std::string name;             // compared by the ranks
+  bool of_rows = false;         // made for data_parallel, whose gradients are taken before
+  static constexpr auto fields = std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),    ir::field("rank", &CollectiveAttrs::rank),
+                                            ir::field("shards", &CollectiveAttrs::shards),  ir::field("root", &CollectiveAttrs::root),
+                                            ir::field("routes", &CollectiveAttrs::routes),  ir::field("name", &CollectiveAttrs::name),
+                                            ir::field("of_rows", &CollectiveAttrs::of_rows)};
+};
+
+// Sums in the fixed tree of runtime/dist/tree.h. Each input [l,...] stacks this rank's l leaves, result i [...] is the sum of all ranks'
+// leaves of input i. All inputs have one dtype and travel together.
+std::vector<ir::Value> all_reduce(ir::Graph& g, std::vector<ir::Value> leaves, CollectiveAttrs attrs);
+// [...] -> [ranks,...].
+ir::Value all_gather(ir::Graph& g, ir::Value x, CollectiveAttrs attrs);
+// [l,n,...] -> [n / ranks,...]: this rank's part of the sum of all leaves.
+ir::Value reduce_scatter(ir::Graph& g, ir::Value leaves, CollectiveAttrs attrs);
+// The value of rank `root`, of the same type on all ranks.
+ir::Value broadcast_from(ir::Graph& g, ir::Value x, CollectiveAttrs attrs);
+// What another rank sends to this one by `routes`; zeros where none does. A rank sends to at most one and receives from at most one.
+ir::Value send_receive(ir::Graph& g, ir::Value x, CollectiveAttrs attrs);
+
+}  // namespace lamina::ops

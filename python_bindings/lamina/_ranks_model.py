@@ -1,0 +1,121 @@
+"""fn.explain(x, device="null:h100", count=8) and ``python -m lamina plan``: a training step on one GPU and on several, as modelled without any."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import runpy
+import sys
+
+from . import _core, errors
+from ._structure import flatten, unflatten
+
+_HALVES = (_core.float16, _core.bfloat16)
+
+
+def explain(function, args, kwargs, device, count, hosts):
+    """The Explanation of one rank's program, under what the ranks' sums cost."""
+    for name, value in (("count", count), ("hosts", hosts)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65536:
+            raise errors.InvalidArgument(f"explain: {name} {errors.shown(value)} is not a whole number from 1 to 65536")
+    if device is None or device.startswith("cpu"):
+        raise errors.InvalidArgument("explain: count= needs a GPU to plan for", why=f"the device is {device or 'not given'}", fix='pass device="null:h100", which need not be there')
+    if count % hosts:
+        raise errors.InvalidArgument(f"explain: {count} ranks cannot be spread over {hosts} hosts", why="each host has the same number", fix="pass a multiple of hosts as count")
+    leaves, structure = flatten((args, kwargs), is_leaf=lambda value: not isinstance(value, (tuple, list, dict)))
+    shapes = [list(getattr(leaf, "shape", ())) for leaf in leaves]
+    rows = next((shape[0] for shape in shapes if shape), None)
+    if not isinstance(rows, int) or rows < count:
+        raise errors.InvalidArgument("explain: no argument has rows" if rows is None else f"explain: {rows} rows cannot be cut for {count} ranks",
+                                     why="a batch is cut along the first axis of the first array and of those of the same length", fix="pass the whole batch of all ranks")
+    mine = -(-rows // count)
+    cut = [_core.TensorSpec([mine, *shape[1:]], _core.constant(leaf).dtype)
+           if shape and shape[0] == rows else leaf for leaf, shape in zip(leaves, shapes)]
+    own_args, own_kwargs = unflatten(structure, cut)
+    whole = function.explain(*args, **kwargs, device=device)
+    own = function.explain(*own_args, **own_kwargs, device=device)
+    trained = [v for v in function.get_concrete_function(*own_args, **own_kwargs)._assigned if v.trainable and not re.match("u?int|bool", str(v.dtype))]
+    gradients = [float(_elements(v.shape) * _bytes_each(v.dtype)) for v in reversed(trained)]
+    joined, ways = _core.distributed.modelled_steps(device, count, hosts, own.modelled_us, gradients if count > 1 else [])
+    best = min((way for way in ways if way[4]), key=lambda way: way[2])
+    lines = [f"{joined}; every time here is modelled: published constants, not confirmed on GPUs",
+             f"  rows: {rows}, {mine} a rank; gradients: {sum(gradients):,.0f} bytes of {len(gradients)} Variables",
+             f"  launches a rank and step, without sums: {len(own.launches)}",
+             f"  one device, all rows: {whole.modelled_us:.1f} us modelled"]
+    lines += [f"  {name}, {sums} {'sum' if sums == 1 else 'sums'}: {us:.1f} us modelled, of which {exposed:.1f} us exposed communication modelled{'' if built else '; not built yet'}"
+              for name, sums, us, exposed, built in ways]
+    lines.append(f"  {f'{count} ranks are' if best[2] < whole.modelled_us else 'one device is'} faster, {max(best[2], whole.modelled_us) / min(best[2], whole.modelled_us):.2f} times as modelled")
+    made = type(own)("\n".join(lines) + "\n\nthe program of one rank\n" + own, {k: v for k, v in vars(own).items() if k != "predicted_us"} | {
+        "ranks": {"joined": joined, "count": count, "hosts": hosts, "rows": rows, "rows_of_a_rank": mine, "gradient_bytes": sum(gradients), "one_device_us": whole.modelled_us,
+                  "ways": [dict(zip(("name", "sums", "step_us", "exposed_us", "built"), way)) for way in ways], "faster": "ranks" if best[2] < whole.modelled_us else "one device"}})
+    made.summary = "\n".join(lines)
+    return made
+
+
+def _elements(shape):
+    out = 1
+    for length in shape:
+        out *= length
+    return out
+
+
+def _bytes_each(dtype):
+    return 2 if dtype in _HALVES else 8 if dtype == _core.float64 else 4
+
+
+class _Step(BaseException):
+    """Ends the user's program at its first training step. No `except Exception` of the program takes it."""
+
+    def __init__(self, function, args, kwargs):
+        self.call = function, args, kwargs
+
+
+def _devices(text):
+    found = re.fullmatch(r"(?:(\d+)\s*[xX*])?\s*([A-Za-z][A-Za-z0-9]*)", text)
+    if not found or found[1] and int(found[1]) < 1:
+        raise errors.InvalidArgument(f"plan: --devices {text}", "the command line", "it is a number and a GPU", "write --devices 8xH100")
+    return int(found[1] or 1), f"null:{found[2].lower()}"
+
+
+def first_step(path, arguments):
+    """(function, args, kwargs) of the first call of a traced function that trains, in the program. What it prints goes to stderr."""
+    def look(function, args, kwargs, concrete):
+        if any(v.trainable for v in concrete._assigned):
+            raise _Step(function, args, kwargs)
+
+    before, folder = sys.argv, os.path.dirname(os.path.abspath(path))
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, folder)
+    _core._before_call(look)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            runpy.run_path(path, run_name="__main__")
+    except _Step as step:
+        return step.call
+    except SystemExit:
+        pass
+    finally:
+        _core._before_call(None)
+        sys.argv = before
+        sys.path.remove(folder)
+    raise errors.StateError(f"plan: '{path}' has no training step", "the command line", "no traced function that it called assigns a trainable Variable",
+                            "train by a function under @lm.function, or by fit")
+
+
+def plan(program, devices, nodes, as_json, out=None):
+    """Prints what a step takes on one device and on all. Returns 0."""
+    if nodes < 1:
+        raise errors.InvalidArgument(f"plan: --nodes {nodes}", "the command line", "there is at least one")
+    each, device = _devices(devices)
+    _core.distributed.modelled_steps(device, 1, 1, 1.0, [])  # the card's name is known
+    try:
+        function, args, kwargs = first_step(program[0], program[1:])
+    except OSError as problem:
+        raise errors.BadFile(f"plan: the program cannot be read: {problem.strerror}", f"file '{program[0]}'") from None
+    seen = function.explain(*args, **kwargs, device=device, count=each * nodes, hosts=nodes)
+    if as_json:
+        print(json.dumps({"function": seen.function, "device": device, "modelled": True} | seen.ranks, indent=1), file=out or sys.stdout)
+    else:
+        print(f"{program[0]}: the step is '{seen.function}'\n{seen.summary}", file=out or sys.stdout)
+    return 0

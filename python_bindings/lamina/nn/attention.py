@@ -1,0 +1,38 @@
+"""Attention. Its computation is the C++ one."""
+from __future__ import annotations
+
+from .. import _border, _core
+from .layer import Layer, shape_of
+
+
+class MultiHeadAttention(Layer):
+    """Vaswani et al. 2017. query [n, q, d], value [n, k, e] and key (by default the value) -> [n, q, output_size], by default d.
+
+    Each head projects all three, and adds up the values with the weights softmax(query . key / sqrt(key_dim)). attention_mask: bool that broadcasts to [n, q, k] or
+    [n, heads, q, k], true where a query may look; use_causal_mask: only at keys up to its own place. return_attention_scores adds the weights [n, heads, q, k]. `dropout`
+    applies to the weights in training. The kernels are [d, heads, key_dim], ..., [heads, value_dim, output_size].
+    """
+
+    def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, dropout: float = 0.0, use_bias: bool = True, output_size: int | None = None,
+                 kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.num_heads, self.key_dim = num_heads, key_dim
+        self._core = _core.nn.MultiHeadAttention(num_heads, key_dim, value_dim or 0, output_size or 0, dropout, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
+
+    def _build_once(self, args, kwargs):
+        given = dict(zip(("query", "value", "key"), args)) | {name: kwargs[name] for name in ("query", "value", "key") if kwargs.get(name) is not None}
+        self._shapes = [shape_of(given.get(name) if given.get(name) is not None else given.get("value", given.get("query"))) for name in ("query", "value", "key")]
+        super()._build_once(args, kwargs)
+
+    def build(self, input_shape):
+        self._core.build(*getattr(self, "_shapes", [input_shape] * 3))
+        for part, name in enumerate(("query", "key", "value", "output")):
+            setattr(self, f"{name}_kernel", self._core.kernel(part))
+            setattr(self, f"{name}_bias", self._core.bias(part))
+
+    def call(self, query, value, key=None, attention_mask=None, return_attention_scores: bool = False, use_causal_mask: bool = False, training=False):
+        output, weights = self._core.attend(query, value, key, attention_mask, use_causal_mask, bool(training))
+        return (output, weights) if return_attention_scores else output
+
+
+_border.guard(globals())

@@ -1,0 +1,122 @@
+"""Batches for fit, evaluate and predict: from arrays, Datasets and loaders, with weights of samples."""
+from __future__ import annotations
+
+import itertools
+import time
+
+from .. import _core, errors
+from .._structure import flatten
+from ..data import Dataset
+
+
+class Feed:
+    """Batches of (inputs, labels, weights or None, number of samples)."""
+
+    def __init__(self, what, data, arrays=False, steps=None, class_weight=None):
+        self.what, self.data, self._arrays, self._steps, self._classes = what, data, arrays, steps, class_weight
+        self.waited = 0.0  # seconds in this epoch, for what others read; arrays are at hand
+        self._open = None  # the loop that goes on in the next epoch
+
+    @property
+    def steps(self):
+        """Of one epoch; None where only the end will tell."""
+        if self._steps is not None:
+            return self._steps
+        if self.data._core.endless:
+            raise errors.InvalidArgument(f"{self.what}: the Dataset never ends", why="an epoch is one loop over it", fix="pass steps_per_epoch, or give repeat() a number of times")
+        return self.data._core.size
+
+    def _elements(self, done):
+        self.waited = 0.0
+        for _ in itertools.count() if self._steps is None else range(self._steps - done):
+            began, element = time.perf_counter(), None
+            for fresh in (self._open is None, True):
+                if fresh:
+                    self._open = iter(self.data)
+                element = next(self._open, None)
+                if element is not None or self._steps is None or fresh:
+                    break
+            if element is None:
+                self._open = None
+                return
+            if not self._arrays:
+                self.waited += time.perf_counter() - began
+            yield element
+
+    def epoch(self, done: int = 0):
+        """The batches of an epoch of which `done` are over."""
+        for element in self._elements(done):
+            if not (isinstance(element, (tuple, list)) and len(element) in (2, 3)):
+                raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)", why="or (inputs, labels, weights of the samples)",
+                                             fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
+            inputs, labels, weights = (*element, None)[:3]
+            if self._classes is not None:
+                of_classes = weights_of_classes(self.what, labels, self._classes)
+                weights = of_classes if weights is None else weights * of_classes
+            yield inputs, labels, weights, flatten(inputs)[0][0].shape[0]
+
+
+def weights_of_classes(what, labels, class_weight):
+    """A float32 tensor with the weight of each label's class; 1 for classes that are not named."""
+    import numpy as np
+
+    if isinstance(labels, (tuple, list, dict)):
+        raise errors.InvalidArgument(f"{what}: class_weight with several outputs", why="it does not say whose classes", fix="pass sample_weight")
+    labels = np.asarray(labels.numpy() if hasattr(labels, "numpy") else labels)
+    if labels.ndim > 1:
+        labels = labels[..., 0] if labels.shape[-1] == 1 else labels.argmax(-1)
+    weights = np.ones(labels.shape, "float32")
+    for label, weight in class_weight.items():
+        weights[labels == label] = weight
+    return _core.constant(weights)
+
+
+def inputs_of(element):
+    """x of (x,), (x, y) and (x, y, weights); anything else unchanged."""
+    if not isinstance(element, tuple):
+        return element
+    if not 1 <= len(element) <= 3:
+        raise errors.InvalidArgument(f"predict: an element of the dataset is a tuple of {len(element)}",
+                                     why="it is inputs, (inputs, labels) or (inputs, labels, weights)",
+                                     fix="several inputs of a model are a tuple in front: ((a, b), labels), or a dict")
+    return element[0]
+
+
+def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, steps=None):
+    """The Feed of what fit or evaluate was given."""
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
+        raise errors.InvalidArgument(f"{what}: {errors.shown(steps)} steps per epoch", why="it is a positive integer", fix="leave it out for one loop over the data")
+    if class_weight is not None and not isinstance(class_weight, dict):
+        raise errors.TypeMismatch(f"{what}: class_weight is {errors.a_type(class_weight)}", why="it has the weight of each class", fix="pass {0: 1.0, 1: 5.0}")
+    if y is None and not isinstance(x, (Dataset, tuple, list, dict, str)) and hasattr(x, "__iter__") and not hasattr(x, "shape"):
+        x = Dataset.from_generator(x)  # PyTorch's DataLoader
+    if isinstance(x, Dataset):
+        for name, value in (("y", y), ("sample_weight", weights)):
+            if value is not None:
+                raise errors.InvalidArgument(f"{what}: {name} is given beside a Dataset", fix="put it into the Dataset: from_tensor_slices((x, y)) or ((x, y, weights))")
+        return Feed(what, x, False, steps, class_weight)
+    if y is None:
+        raise errors.InvalidArgument(f"{what}: there are no labels", fix="pass y, or a Dataset of (inputs, labels)")
+    data = Dataset.from_tensor_slices(tuple(_arrays(part) for part in ((x, y) if weights is None else (x, y, weights))))
+    return Feed(what, (data.shuffle() if shuffle else data).batch(batch_size), True, steps, class_weight)
+
+
+def _arrays(value):
+    """Several inputs or outputs may be in a list."""
+    several = isinstance(value, list) and len(value) > 0 and all(hasattr(part, "shape") for part in value)
+    return tuple(value) if several else value
+
+
+def cut(share, *arrays):
+    """(the first rows of each, the last `share` of them)."""
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
+        raise errors.InvalidArgument(f"fit: validation_split {errors.shown(share)}", why="it is the share of the last rows", fix="pass a number between 0 and 1")
+    leaves, structure = flatten(tuple(_arrays(a) for a in arrays), is_leaf=lambda v: not isinstance(v, (tuple, dict)))
+    if any(not hasattr(leaf, "shape") and not isinstance(leaf, list) and leaf is not None for leaf in leaves) or isinstance(arrays[0], Dataset):
+        raise errors.InvalidArgument("fit: validation_split needs arrays", why="it takes the last rows", fix="use random_split of the Dataset, and validation_data")
+    from .._structure import unflatten
+
+    at = int(len(leaves[0]) * (1 - share))
+    if at == 0 or at == len(leaves[0]):
+        raise errors.InvalidArgument(f"fit: validation_split {share} of {len(leaves[0])} rows leaves no rows to one side", fix="pass another share, or validation_data")
+    return [unflatten(structure, [None if leaf is None else leaf[part] for leaf in leaves]) for part in (slice(0, at), slice(at, None))]

@@ -1,0 +1,72 @@
+"""Layers of several inputs of one shape: Add()([a, b])."""
+from __future__ import annotations
+
+import functools
+
+from .. import _border, _core, errors
+from .layer import Layer
+
+
+class _Merge(Layer):
+    def call(self, inputs):
+        if not isinstance(inputs, (tuple, list)) or len(inputs) < 2:
+            raise errors.TypeMismatch(f"{self.name}: it takes a list of at least two tensors, not {errors.shown(inputs)}", fix=f"write {type(self).__name__}()([a, b])")
+        return self.merged(list(inputs))
+
+
+class Add(_Merge):
+    """The sum of tensors, which broadcast."""
+
+    def merged(self, inputs):
+        return functools.reduce(_core.add, inputs)
+
+
+class Subtract(_Merge):
+    """The first of two tensors minus the second."""
+
+    def merged(self, inputs):
+        if len(inputs) != 2:
+            raise errors.InvalidArgument(f"{self.name}: {len(inputs)} tensors", why="it subtracts one from another", fix="pass two")
+        return inputs[0] - inputs[1]
+
+
+class Multiply(_Merge):
+    """The product of tensors, element by element."""
+
+    def merged(self, inputs):
+        return functools.reduce(_core.mul, inputs)
+
+
+class Average(_Merge):
+    """The mean of tensors, element by element."""
+
+    def merged(self, inputs):
+        return functools.reduce(_core.add, inputs) * (1 / len(inputs))
+
+
+class Maximum(_Merge):
+    """The largest of tensors, element by element."""
+
+    def merged(self, inputs):
+        return functools.reduce(_core.maximum, inputs)
+
+
+class Minimum(_Merge):
+    """The smallest of tensors, element by element."""
+
+    def merged(self, inputs):
+        return functools.reduce(_core.minimum, inputs)
+
+
+class Concatenate(_Merge):
+    """Tensors one after another along an axis, by default the last."""
+
+    def __init__(self, axis: int = -1, name: str | None = None):
+        super().__init__(name=name)
+        self.axis = axis
+
+    def merged(self, inputs):
+        return _core.concat(inputs, self.axis)
+
+
+_border.guard(globals())

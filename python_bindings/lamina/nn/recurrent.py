@@ -1,0 +1,134 @@
+"""Recurrent layers over sequences [n, length, channels]. Their computations are the C++ ones: one scan each."""
+from __future__ import annotations
+
+from .. import _border, _core, errors
+from .layer import Layer
+
+
+class _Recurrent(Layer):
+    _kind, _states = "simple", 1
+
+    def _make(self, units, *, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, go_backwards, dtype,
+              unit_forget_bias=False, reset_after=False):
+        if isinstance(units, bool) or not isinstance(units, int):
+            raise errors.TypeMismatch(f"{type(self).__name__}: units {errors.shown(units)} is not an integer")
+        self._core = _core.nn.Recurrent(self._kind, units, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer,
+                                        unit_forget_bias, reset_after, go_backwards, dtype, self.name)
+
+    def build(self, input_shape):
+        self._core.build(input_shape)
+        self.kernel, self.recurrent_kernel, self.bias = self._core.kernel, self._core.recurrent_kernel, self._core.bias
+
+    def run(self, x, mask=None, initial_state=None, sequences=False):
+        """(the outputs of all steps in the order of x, or None; the list of final states)."""
+        if initial_state is not None and not isinstance(initial_state, (tuple, list)):
+            initial_state = [initial_state]
+        return self._core.run(x, mask, initial_state, sequences)
+
+    def call(self, x, mask=None, initial_state=None):
+        sequence, state = self.run(x, mask, initial_state, self.return_sequences)
+        if self.return_sequences and self.go_backwards:
+            sequence = _core.flip(sequence, 1)
+        y = sequence if self.return_sequences else state[0]
+        return (y, *state) if self.return_state else y
+
+
+class SimpleRNN(_Recurrent):
+    """h = activation(x kernel + h recurrent_kernel + bias), step by step: x [n, t, c] -> h [n, units], or of all steps [n, t, units] with return_sequences.
+
+    Called with mask (bool [n, t]), steps where it is false leave the state as it is; with initial_state, it begins there instead of at zeros. return_state adds the final
+    state to the result. go_backwards reads from the last step on, and gives outputs in that order. kernel is [c, units], recurrent_kernel [units, units].
+    """
+
+    def __init__(self, units: int, activation="tanh", use_bias: bool = True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
+                 bias_initializer="zeros", return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, dtype="float32",
+                 name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
+        self._make(units, activation=activation, recurrent_activation=None, use_bias=use_bias, kernel_initializer=kernel_initializer,
+                   recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype)
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory, Hochreiter and Schmidhuber 1997. As SimpleRNN, with two states h and c [n, units]: initial_state is (h, c), and return_state adds both.
+
+    i, f, g, o are the parts of x kernel + h recurrent_kernel + bias, with g through activation and the others through recurrent_activation; c = f c + i g,
+    h = o activation(c). kernel is [c, 4 units], recurrent_kernel [units, 4 units]. unit_forget_bias: the bias of f begins at 1.
+    """
+
+    _kind, _states = "lstm", 2
+
+    def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True, kernel_initializer="glorot_uniform",
+                 recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias: bool = True, return_sequences: bool = False,
+                 return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
+        self._make(units, activation=activation, recurrent_activation=recurrent_activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
+                   recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype,
+                   unit_forget_bias=unit_forget_bias)
+
+
+class GRU(_Recurrent):
+    """Gated recurrent unit, Cho et al. 2014. As SimpleRNN.
+
+    z, r are recurrent_activation of their parts of x kernel + h recurrent_kernel + bias; the candidate is activation(x part + r (h part)) with reset_after, else
+    activation(x part + (r h) part); h = z h + (1 - z) candidate. kernel is [c, 3 units], bias [2, 3 units] with reset_after, else [3 units].
+    """
+
+    _kind = "gru"
+
+    def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True, kernel_initializer="glorot_uniform",
+                 recurrent_initializer="orthogonal", bias_initializer="zeros", reset_after: bool = True, return_sequences: bool = False,
+                 return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
+        self._make(units, activation=activation, recurrent_activation=recurrent_activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
+                   recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype, reset_after=reset_after)
+
+
+_MERGED = {"concat": lambda a, b: _core.concat([a, b], -1), "sum": lambda a, b: a + b, "mul": lambda a, b: a * b, "ave": lambda a, b: (a + b) * 0.5, None: lambda a, b: (a, b)}
+
+
+class Bidirectional(Layer):
+    """A recurrent layer and a second one like it, backwards; their outputs are joined by merge_mode: "concat" (side by side), "sum", "mul", "ave", or None (both).
+
+    The second one is `backward_layer`, by default made from the first one's arguments. With return_state the final states of both follow, and initial_state has
+    those of both.
+    """
+
+    def __init__(self, layer, merge_mode="concat", backward_layer=None, name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        if not isinstance(layer, _Recurrent):
+            raise errors.TypeMismatch(f"Bidirectional: {errors.a_type(layer)} is no recurrent layer", why="it runs one forwards and one backwards", fix="pass lm.nn.LSTM(units)")
+        if merge_mode not in _MERGED:
+            raise _core.unknown_name("merge mode", str(merge_mode), [mode for mode in _MERGED if mode])
+        if backward_layer is None:
+            config = layer.get_config()
+            backward_layer = type(layer)(**config | {"go_backwards": not layer.go_backwards, "name": f"backward_{layer.name}"})
+        elif not isinstance(backward_layer, _Recurrent):
+            raise errors.TypeMismatch(f"Bidirectional: {errors.a_type(backward_layer)} is no recurrent layer", fix="pass lm.nn.LSTM(units, go_backwards=True)")
+        if layer.go_backwards == backward_layer.go_backwards or layer.return_sequences != backward_layer.return_sequences or layer.return_state != backward_layer.return_state:
+            raise errors.InvalidArgument("Bidirectional: the two layers do not fit each other", why="one goes backwards, and both return the same", fix="set go_backwards of one of them")
+        self.forward_layer, self.backward_layer, self.merge_mode = layer, backward_layer, merge_mode
+
+    def call(self, x, mask=None, initial_state=None):
+        first, second = self.forward_layer, self.backward_layer
+        if initial_state is not None and len(initial_state) != 2 * first._states:
+            raise errors.InvalidArgument(f"{self.name}: the initial state has {len(initial_state)} tensors", why="it is that of both layers", fix=f"pass {2 * first._states}")
+        states = [None, None] if initial_state is None else [initial_state[:first._states], initial_state[first._states:]]
+        outputs, finals = [], []
+        for layer, state in zip((first, second), states):
+            _core.profiler._enter_layer(layer.name)
+            try:
+                if not layer.built:
+                    layer._build_once((x,), {})
+                sequence, final = layer.run(x, mask, state, layer.return_sequences)
+            finally:
+                _core.profiler._leave()
+            outputs.append(sequence if layer.return_sequences else final[0])
+            finals += final
+        y = _MERGED[self.merge_mode](*outputs)
+        return (*(y if isinstance(y, tuple) else (y,)), *finals) if first.return_state else y
+
+
+_border.guard(globals())

@@ -1,0 +1,479 @@
+"""Functions of NumPy and SciPy as compositions of ops: differentiable where the function is, eager, traced and under vmap."""
+from __future__ import annotations
+
+import math
+
+from . import _border, _core as _c, errors
+from ._core import Tensor, Variable
+from ._structure import flatten, unflatten
+from .transforms import custom_gradient
+
+__all__ = [
+    "allclose", "associative_scan", "bincount", "broadcast_arrays", "copysign", "cross", "cumprod", "diff", "digamma", "erfinv", "histogram", "hypot", "isclose", "isin", "kron", "lgamma",
+    "matrix_transpose", "median", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "nextafter", "quantile", "signbit", "trace", "unstack", "vecdot",
+]
+
+
+def _tensor(x):
+    return x.read() if isinstance(x, Variable) else x if isinstance(x, Tensor) else _c.constant(x)
+
+
+def _pair(a, b):
+    """Both as tensors of one dtype, by the rule of arithmetic, and broadcast."""
+    a, b = (x if isinstance(x, (Tensor, int, float)) else _tensor(x) for x in (a, b))
+    zero = _c.maximum(a, b)
+    like = lambda x: _c.broadcast_to(_c.astype(x, zero.dtype), zero.shape) if isinstance(x, Tensor) else _c.full_like(zero, x)
+    return like(a), like(b)
+
+
+def _floating(x):
+    x = _tensor(x)
+    return x if _is_floating(x) else _c.astype(x, "float32")
+
+
+def _is_floating(x):
+    return "float" in x.dtype.name
+
+
+def _axis(name, x, axis):
+    """The axis counted from the front, and its length, which must be known."""
+    n = x.ndim
+    if not -n <= axis < n:
+        raise errors.InvalidArgument(f"{name}: axis {axis} is out of range for a tensor of {n} axes", why="axes count from 0, or from -1 at the end", fix=f"pass an axis from {-n} to {n - 1}" if n else "pass a tensor with axes")
+    axis %= n
+    if x.shape[axis] is None:
+        raise errors.InvalidArgument(f"{name}: the length of axis {axis} is open", why="how many steps there are follows from it", fix="give the axis a length in the input_signature")
+    return axis, x.shape[axis]
+
+
+def _part(x, axis, key):
+    return x[(slice(None),) * axis + (key,)]
+
+
+# --- along an axis ---
+
+def associative_scan(fn, elements, axis: int = 0, reverse: bool = False):
+    """All prefixes combined by an associative function, in about 2 log2(n) steps over whole arrays instead of n: fn(a, b) of two structures like `elements`
+    whose tensors have any one length along the axis. The length must be known while tracing. reverse: suffixes, combined from the end."""
+    leaves, structure = flatten(elements)
+    leaves = [_tensor(x) for x in leaves]
+    if not leaves:
+        return elements
+    axes = [_axis("associative_scan", x, axis) for x in leaves]
+    if len({n for _, n in axes}) > 1:
+        raise errors.InvalidArgument("associative_scan: the elements differ in length", why="they are combined place by place", fix="pass tensors of one length along the axis")
+    at = axes[0][0]
+    if reverse:
+        leaves = [_c.flip(x, at) for x in leaves]
+
+    def combine(a, b):
+        return flatten(fn(unflatten(structure, a), unflatten(structure, b)))[0]
+
+    def scan(parts):
+        n = parts[0].shape[at]
+        if n < 2:
+            return parts
+        pairs = combine([_part(x, at, slice(0, n - 1, 2)) for x in parts], [_part(x, at, slice(1, None, 2)) for x in parts])
+        odd = scan(pairs)
+        rest = [_part(x, at, slice(2, None, 2)) for x in parts]
+        before = odd if n % 2 else [_part(x, at, slice(0, -1)) for x in odd]
+        even = combine(before, rest) if rest[0].shape[at] else rest
+        even = [_c.concat([_part(x, at, slice(0, 1)), y], at) for x, y in zip(parts, even)]
+        return [_interleaved(x, y, at) for x, y in zip(even, odd)]
+
+    done = scan(leaves)
+    return unflatten(structure, [_c.flip(x, at) for x in done] if reverse else done)
+
+
+def _interleaved(even, odd, axis):
+    n, m = even.shape[axis], odd.shape[axis]
+    last = _part(even, axis, slice(m, None))
+    both = _c.stack([_part(even, axis, slice(0, m)), odd], axis + 1)
+    shape = [*even.shape[:axis], 2 * m, *even.shape[axis + 1:]]
+    both = _c.reshape(both, [-1 if d is None else d for d in shape]) if 0 not in [d for d in shape if d is not None] else _c.zeros([d or 0 for d in shape], even.dtype)
+    return _c.concat([both, last], axis) if n > m else both
+
+
+def cumprod(x, axis: int = -1):
+    """Running products along an axis. The gradient is right at zeros too. bool counts as int64."""
+    x = _tensor(x)
+    x = _c.astype(x, "int64") if x.dtype == _c.bool else x
+    return associative_scan(_c.mul, x, _axis("cumprod", x, axis)[0])
+
+
+def diff(x, n: int = 1, axis: int = -1, prepend=None, append=None):
+    """Differences of neighbours along an axis, n times; of bools, whether they differ. prepend and append are joined to x first."""
+    x = _tensor(x)
+    if not isinstance(n, int) or n < 0:
+        raise errors.InvalidArgument(f"diff: n is {n}", why="it is how often differences are taken", fix="pass 0 or more")
+    if not -x.ndim <= axis < x.ndim:
+        _axis("diff", x, axis)
+    at = axis % x.ndim
+    ends = [None if e is None else e if isinstance(e, (Tensor, Variable)) else _c.constant(e, x.dtype) for e in (prepend, append)]
+    ends = [None if e is None else _c.broadcast_to(e, [1 if i == at else d for i, d in enumerate(x.shape)]) if e.ndim == 0 else e for e in ends]
+    if ends[0] is not None or ends[1] is not None:
+        x = _c.concat([p for p in (ends[0], x, ends[1]) if p is not None], at)
+    for _ in range(n):
+        after, before = _part(x, at, slice(1, None)), _part(x, at, slice(0, -1))
+        x = _c.not_equal(after, before) if x.dtype == _c.bool else after - before
+    return x
+
+
+def unstack(x, axis: int = 0) -> tuple:
+    """The parts along an axis, without it: the inverse of stack."""
+    x = _tensor(x)
+    at, n = _axis("unstack", x, axis)
+    return tuple(_part(x, at, i) for i in range(n))
+
+
+def broadcast_arrays(*tensors) -> list:
+    """The tensors with the shape that all of them broadcast to."""
+    tensors = [_tensor(x) for x in tensors]
+    if not tensors:
+        return []
+    like = _c.zeros_like(tensors[0], "float32")
+    for x in tensors[1:]:
+        like = like + _c.zeros_like(x, "float32")
+    return [_c.broadcast_to(x, like.shape) for x in tensors]
+
+
+# --- products ---
+
+def matrix_transpose(x):
+    """x with its last two axes exchanged."""
+    return _c.swapaxes(x, -1, -2)
+
+
+def vecdot(a, b, axis: int = -1):
+    """Sums of products along an axis of both; the other axes broadcast."""
+    product = _c.mul(_c.moveaxis(_tensor(a), axis, -1), _c.moveaxis(_tensor(b), axis, -1))
+    return _c.sum(product, -1)
+
+
+def cross(a, b, axis: int = -1):
+    """The vector product of vectors of length 3 along an axis; the other axes broadcast."""
+    a, b = (_c.moveaxis(_tensor(x), axis, -1) for x in (a, b))
+    for x in (a, b):
+        if x.shape[-1] != 3:
+            raise errors.InvalidArgument(f"cross: the axis has the length {x.shape[-1]}", why="a vector product is that of three numbers each", fix="pass vectors of length 3")
+    (a0, a1, a2), (b0, b1, b2) = ([x[..., i] for i in range(3)] for x in (a, b))
+    return _c.moveaxis(_c.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], -1), -1, axis)
+
+
+def kron(a, b):
+    """Kronecker's product: every element of a times b. The one with fewer axes gets axes of length 1 in front."""
+    a, b = _tensor(a), _tensor(b)
+    n = max(a.ndim, b.ndim)
+    rows, columns = ((1,) * (n - x.ndim) + tuple(x.shape) for x in (a, b))
+    a = _c.reshape(a, [d for length in rows for d in (length, 1)])
+    b = _c.reshape(b, [d for length in columns for d in (1, length)])
+    return _c.reshape(a * b, [i * j for i, j in zip(rows, columns)])
+
+
+def trace(x, offset: int = 0, axis1: int = 0, axis2: int = 1):
+    """The sum of a diagonal of two axes. Integers keep their dtype."""
+    return _c.sum(_c.diagonal(x, offset, axis1, axis2), -1)
+
+
+# --- order ---
+
+def quantile(x, q, axis=None, keepdims: bool = False, method: str = "linear"):
+    """The q-quantiles, 0 <= q <= 1, of all elements or along an axis. q may be a vector, whose axis then comes first. method: how a place between two
+    elements is read, "linear", "lower", "higher", "nearest" or "midpoint". NaN where an element is NaN. Integers count as float32."""
+    x = _floating(x)
+    shape = [1] * x.ndim if axis is None else [1 if i == axis % x.ndim else d for i, d in enumerate(x.shape)]
+    if axis is None:
+        x, axis = _c.reshape(x, [-1]), 0
+    at, n = _axis("quantile", x, axis)
+    if n == 0:
+        raise errors.InvalidArgument("quantile: there are no elements", why="a quantile lies between two of them", fix="check the size before")
+    ways = {"linear": lambda low, high, part: low + (high - low) * part, "lower": lambda low, high, part: low, "higher": lambda low, high, part: high,
+            "midpoint": lambda low, high, part: (low + high) * 0.5 if part else low, "nearest": lambda low, high, part: high if part > 0.5 else low}
+    if method not in ways:
+        raise errors.InvalidArgument(f"quantile: {errors.shown(method)} is no method", why=f"there are {', '.join(ways)}", fix='pass "linear"')
+    numbers = [float(v) for v in (q.numpy() if isinstance(q, (Tensor, Variable)) else [q] if not hasattr(q, "__len__") else q)] if not (isinstance(q, (Tensor, Variable)) and q.ndim == 0) else [float(q.item())]
+    scalar = not hasattr(q, "__len__") or getattr(q, "ndim", 1) == 0
+    if any(not 0 <= v <= 1 for v in numbers):
+        raise errors.InvalidArgument(f"quantile: q is {errors.shown(q)}", why="it is a share", fix="pass numbers from 0 to 1")
+    ordered = _c.sort(x, at)
+    spoiled = _c.any(_c.isnan(x), at)
+    found = []
+    for share in numbers:
+        place = share * (n - 1)
+        low = min(int(math.floor(place)), n - 1)
+        high = min(low + 1, n - 1) if place > low else low
+        part = place - low
+        if method == "nearest" and part == 0.5:
+            part = 1.0 if low % 2 else 0.0  # ties to even, as NumPy
+        one = ways[method](_part(ordered, at, low), _part(ordered, at, high), part)
+        one = _c.where(spoiled, math.nan, one)
+        found.append(_c.reshape(one, [-1 if d is None else d for d in shape]) if keepdims else one)
+    return found[0] if scalar else _c.stack(found, 0)
+
+
+def median(x, axis=None, keepdims: bool = False):
+    """The middle element in order, or the mean of the two middle ones. NaN where an element is NaN. Integers count as float32."""
+    return quantile(x, 0.5, axis, keepdims)
+
+
+def isin(x, values, invert: bool = False):
+    """Whether each element of x is one of `values`; with invert, none."""
+    x, given = _tensor(x), not isinstance(values, (Tensor, Variable))
+    values = _c.reshape(_tensor(values), [-1])
+    if given and _is_floating(values) <= _is_floating(x) and (values.dtype == _c.bool) == (x.dtype == _c.bool):
+        values = _c.astype(values, _c.float64 if _is_floating(x) else _c.int64)
+        x = _c.astype(x, values.dtype)
+    found = _c.any(_c.equal(_c.expand_dims(x, -1), values), -1)
+    return _c.logical_not(found) if invert else found
+
+
+def bincount(x, weights=None, minlength: int = 0, length: int | None = None):
+    """How often each integer 0, 1, ... occurs in x (int64), or the sum of its weights. The result has `length` elements; without it, which only works outside
+    of traced functions, as many as the largest needs and at least minlength. Raises IndexOutOfRange for other integers."""
+    x = _c.reshape(_tensor(x), [-1])
+    if length is None:
+        if not _c.executing_eagerly():
+            raise errors.InvalidArgument("bincount: the length of the result follows from data", why="in a traced function lengths are known before", fix="pass length=, one more than the largest integer")
+        length = max(minlength, int(_c.max(x).item()) + 1 if x.size else 0)
+    ones = _c.ones_like(x, "int64") if weights is None else _c.reshape(_tensor(weights), [-1])
+    if x.size == 0:
+        return _c.zeros([length], ones.dtype)
+    return _c.scatter_add(ones, x, [length])
+
+
+def histogram(x, bins=10, range=None, weights=None, density: bool = False):
+    """(counts, edges): how many elements lie in each bin. bins: how many between the bounds of `range`, by default the least and the largest element; or the
+    edges. The last bin contains its upper edge. Counts are int64, with weights or density floating. Elements outside count nowhere."""
+    x = _c.reshape(_tensor(x), [-1])
+    x = x if _is_floating(x) else _c.astype(x, "float64")
+    if isinstance(bins, int) and not isinstance(bins, bool):
+        if bins < 1:
+            raise errors.InvalidArgument(f"histogram: {bins} bins", why="there is at least one", fix="pass 1 or more")
+        low, high = (_c.min(x), _c.max(x)) if range is None and x.size else (_c.astype(_c.constant(float(v)), x.dtype) for v in (range or (0, 1)))
+        flat = _c.equal(low, high)
+        low, high = _c.where(flat, low - 0.5, low), _c.where(flat, high + 0.5, high)
+        edges = low + (high - low) * _c.astype(_c.linspace(0, 1, bins + 1, dtype="float64"), x.dtype)
+        edges = _c.concat([edges[:-1], _c.reshape(high, [1])])
+    else:
+        edges = _c.astype(_tensor(bins), x.dtype)
+        bins = edges.shape[0] - 1
+    place = _c.searchsorted(edges, x, "right") - 1
+    place = _c.where(_c.equal(x, edges[-1]), bins - 1, place)
+    inside = _c.logical_and(x >= edges[0], x <= edges[-1])
+    given = _c.ones_like(x, "int64") if weights is None else _c.reshape(_tensor(weights), [-1])
+    counts = bincount(_c.clip(place, 0, bins - 1), _c.where(inside, given, _c.zeros_like(given)), length=bins)
+    if density:
+        counts = _c.astype(counts, edges.dtype)
+        counts = counts / (_c.sum(counts) * diff(edges))
+    return counts, edges
+
+
+# --- without NaN ---
+
+def _without(x, value):
+    x = _tensor(x)
+    return _c.where(_c.isnan(x), value, x) if _is_floating(x) else x
+
+
+def nansum(x, axis=None, keepdims: bool = False):
+    """The sum of the elements that are not NaN."""
+    return _c.sum(_without(x, 0.0), axis, keepdims)
+
+
+def nanprod(x, axis=None, keepdims: bool = False):
+    """The product of the elements that are not NaN."""
+    return _c.prod(_without(x, 1.0), axis, keepdims)
+
+
+def _nanchosen(choose, worst, x, axis, keepdims):
+    x = _tensor(x)
+    if not _is_floating(x):
+        return choose(x, axis, keepdims)
+    all_nan = _c.all(_c.isnan(x), axis, keepdims)
+    return _c.where(all_nan, math.nan, choose(_without(x, worst), axis, keepdims))
+
+
+def nanmax(x, axis=None, keepdims: bool = False):
+    """The largest element that is not NaN; NaN where all are."""
+    return _nanchosen(_c.max, -math.inf, x, axis, keepdims)
+
+
+def nanmin(x, axis=None, keepdims: bool = False):
+    """The smallest element that is not NaN; NaN where all are."""
+    return _nanchosen(_c.min, math.inf, x, axis, keepdims)
+
+
+def nanmean(x, axis=None, keepdims: bool = False):
+    """The mean of the elements that are not NaN; NaN where all are."""
+    x = _floating(x)
+    return nansum(x, axis, keepdims) / _c.sum(_c.astype(_c.logical_not(_c.isnan(x)), x.dtype), axis, keepdims)
+
+
+def nanvar(x, axis=None, keepdims: bool = False, ddof: float = 0):
+    """The variance of the elements that are not NaN; their number less ddof divides."""
+    x = _floating(x)
+    there = _c.logical_not(_c.isnan(x))
+    deviation = _c.where(there, x - nanmean(x, axis, True), 0.0)
+    count = _c.sum(_c.astype(there, x.dtype), axis, keepdims)
+    return _c.sum(_c.square(deviation), axis, keepdims) / _c.maximum(count - ddof, 0.0)
+
+
+def nanstd(x, axis=None, keepdims: bool = False, ddof: float = 0):
+    """The root of nanvar; its gradient at 0 is 0."""
+    v = nanvar(x, axis, keepdims, ddof)
+    zero = _c.equal(v, 0)
+    return _c.where(zero, 0.0, _c.sqrt(_c.where(zero, 1.0, v)))
+
+
+# --- of each element ---
+
+def isclose(a, b, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
+    """Whether |a - b| <= atol + rtol |b|; equal infinities are, NaN only with equal_nan."""
+    a, b = (x if _is_floating(x) else _c.astype(x, "float64") for x in _pair(a, b))
+    near = _c.logical_and(_c.abs(a - b) <= atol + rtol * _c.abs(b), _c.isfinite(b))
+    near = _c.logical_or(near, _c.equal(a, b))
+    return _c.logical_or(near, _c.logical_and(_c.isnan(a), _c.isnan(b))) if equal_nan else near
+
+
+def allclose(a, b, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
+    """Whether isclose holds for all elements, as a bool tensor without axes."""
+    return _c.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def signbit(x):
+    """Whether the sign of x is negative: that of -0.0 too. NaN has none here."""
+    x = _tensor(x)
+    if not _is_floating(x):
+        return x < 0
+    return _c.logical_or(x < 0, _c.logical_and(_c.equal(x, 0), _c.reciprocal(x) < 0))
+
+
+def copysign(a, b):
+    """|a| with the sign of b. Its gradient by b is 0."""
+    a, b = (_floating(x) for x in _pair(a, b))
+    return _c.where(signbit(b), -_c.abs(a), _c.abs(a))
+
+
+def hypot(a, b):
+    """sqrt(a^2 + b^2) without overflow; infinity if one is infinite, also beside NaN. The gradient at the origin is 0."""
+    a, b = (_c.abs(_floating(x)) for x in _pair(a, b))
+    most, least = _c.maximum(a, b), _c.minimum(a, b)
+    plain = _c.logical_and(most > 0, _c.isfinite(most))
+    safe = _c.where(plain, most, 1.0)
+    y = _c.where(plain, most * _c.sqrt(1 + _c.square(_c.where(plain, least, 0.0) / safe)), most)
+    return _c.where(_c.logical_or(_c.isinf(a), _c.isinf(b)), math.inf, y)
+
+
+# Of each floating dtype: half the distance from 1 to its neighbour, the least number, the largest.
+_GRAIN = {"float16": (2.0**-11, 2.0**-24, 65504.0), "bfloat16": (2.0**-8, 2.0**-133, float.fromhex("0x1.fep127")), "float32": (2.0**-24, 2.0**-149, float.fromhex("0x1.fffffep127")),
+          "float64": (2.0**-53, 5e-324, 1.7976931348623157e308)}
+
+
+def nextafter(a, b):
+    """The number of the dtype that follows a in the direction of b."""
+    a, b = (_floating(x) for x in _pair(a, b))
+    dtype = a.dtype
+    grain, least, most = _GRAIN[dtype.name]
+    wide = _c.astype(a, "float64")
+    if dtype.name == "float64":  # Rump, Zimmermann, Boldo and Melquiond 2009; small numbers are scaled up
+        small = _c.abs(wide) < 1e-280
+        scaled = _c.where(small, wide * 2.0**200, wide)
+        step = _c.where(small, _c.maximum(_c.abs(scaled) * (grain * (1 + 2 * grain)), least * 2.0**200), _c.abs(scaled) * (grain * (1 + 2 * grain)))
+        up, down = scaled + step, scaled - step
+        up, down = (_c.where(small, v * 2.0**-200, v) for v in (up, down))
+    else:
+        step = _c.maximum(_c.abs(wide) * (1.25 * grain), 0.7 * least)
+        up, down = wide + step, wide - step
+    finite = _c.logical_not(_c.isinf(wide))
+    up = _c.where(_c.logical_and(_c.logical_not(finite), wide < 0), -most, _c.where(_c.equal(wide, most), math.inf, up))
+    down = _c.where(_c.logical_and(_c.logical_not(finite), wide > 0), most, _c.where(_c.equal(wide, -most), -math.inf, down))
+    moved = _c.astype(_c.where(a < b, up, down), dtype)
+    return _c.where(_c.equal(a, b), b, _c.where(_c.logical_or(_c.isnan(a), _c.isnan(b)), math.nan, moved))
+
+
+def _in_double(f):
+    """f of float64, for narrower floats rounded once."""
+
+    def run(x):
+        x = _floating(x)
+        return f(x) if x.dtype == _c.float64 else _c.astype(f(_c.astype(x, "float64")), x.dtype)
+
+    return run
+
+
+@custom_gradient
+def _erfinv(y):
+    inside = _c.abs(y) < 1
+    v = _c.where(inside, y, 0.0)
+    size = _c.abs(v)
+    lost = _c.log1p(-_c.square(v))  # Winitzki's first guess is within 2e-3; each step of Halley's triples its digits
+    half = 2 / (math.pi * 0.147) + lost * 0.5
+    x = _c.sqrt(_c.maximum(_c.sqrt(_c.square(half) - lost / 0.147) - half, 0.0))
+    for _ in range(3):
+        error = _c.where(size < 0.5, _c.erf(x) - size, (1 - size) - _c.erfc(x))
+        slope = error / (1.1283791670955126 * _c.exp(-_c.square(x)))
+        x = x - slope / (1 + x * slope)
+    x = _c.where(v < 0, -x, x)
+    x = _c.where(_c.equal(_c.abs(y), 1), y * math.inf, _c.where(inside, x, math.nan))
+    return x, lambda dy: dy * 0.886226925452758 * _c.exp(_c.square(x))
+
+
+def erfinv(y):
+    """The number whose error function is y; infinite at 1 and -1, NaN beyond."""
+    return _in_double(_erfinv)(y)
+
+
+def _above(x, least):
+    """(x + k, the terms x, x + 1, ..., x + k - 1) with x + k >= least for x > 0; terms are 1 where x is large already."""
+    terms = [_c.where(x + i < least, x + i, 1.0) for i in range(least)]
+    shift = sum(_c.astype(x + i < least, x.dtype) for i in range(least))
+    return x + shift, terms
+
+
+@custom_gradient
+def _lgamma(x):
+    negative = x < 0.5
+    v = _c.where(negative, 1 - x, x)
+    z, terms = _above(_c.minimum(v, 1e300), 10)
+    below = terms[0]
+    for term in terms[1:]:
+        below = below * term
+    inverse = _c.reciprocal(z)
+    square = _c.square(inverse)
+    series = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square * (1 / 1188 - square * 691 / 360360)))))
+    y = (z - 0.5) * _c.log(z) - z + 0.9189385332046727 + series - _c.log(below)
+    y = _c.where(v > 1e300, v * (_c.log(v) - 1), y)
+    fraction = x - _c.round(x)
+    pole = _c.logical_and(negative, _c.equal(fraction, 0))
+    sine = _c.abs(_c.sin(math.pi * _c.where(_c.logical_or(pole, _c.isinf(x)), 0.5, fraction)))
+    y = _c.where(negative, _c.log(math.pi / sine) - y, y)
+    return _c.where(_c.logical_or(pole, _c.isinf(x)), math.inf, y), lambda dy: dy * digamma(x)
+
+
+def lgamma(x):
+    """log |gamma(x)|; infinite at 0, -1, -2, ... Its gradient is digamma."""
+    return _in_double(_lgamma)(x)
+
+
+def _digamma(x):
+    negative = x < 0.5
+    whole = _c.equal(x, _c.round(x))
+    pole = _c.logical_and(negative, whole)
+    safe = _c.where(_c.logical_or(pole, _c.isinf(x)), 0.25, x)
+    v = _c.where(negative, 1 - safe, safe)
+    z, terms = _above(v, 10)
+    below = sum(_c.where(v + i < 10, _c.reciprocal(term), 0.0) for i, term in enumerate(terms))
+    inverse = _c.square(_c.reciprocal(z))
+    series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132 - inverse * (691 / 32760 - inverse / 12))))))
+    y = _c.log(z) - 0.5 / z - series - below
+    turn = math.pi * _c.where(negative, safe - _c.round(safe), 0.25)
+    y = _c.where(negative, y - math.pi * _c.cos(turn) / _c.sin(turn), y)
+    return _c.where(pole, math.nan, _c.where(_c.equal(x, math.inf), math.inf, y))
+
+
+def digamma(x):
+    """The slope of lgamma; NaN at 0, -1, -2, ..."""
+    return _in_double(_digamma)(x)
+
+
+_border.guard(globals())

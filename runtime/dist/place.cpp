@@ -1,0 +1,104 @@
+#include "runtime/dist/place.h"
+
+#include <cstring>
+
+#include "kernels/gpu_kernel.h"
+#include "runtime/device/backend.h"
+#include "runtime/dist/collectives.h"
+#include "runtime/dist/processes.h"
+
+namespace lamina::distributed {
+namespace {
+
+struct SumOnDevice {
+  TreeSum sum;
+  std::span<const void* const> arrays;
+  void* result = nullptr;
+};
+void run_sum(const KernelCall& call) {
+  const auto& s = *static_cast<const SumOnDevice*>(call.args);
+  kernels::gpu_kernel<&kernels::cuda::tree_sum>()(call.stream, s.sum, s.arrays, s.result);
+}
+
+// Two ranks on one device would wait for each other for ever, or the library refuses them without a name.
+struct DeviceOfRank {
+  uint64_t place = 0;
+  char id[64] = "", host[64] = "";
+};
+void require_own_devices(Communicator& c, Device device, JoinsPeers& backend) {
+  const RankStatus self = this_process(c.rank());
+  DeviceOfRank own{.place = self.place};
+  put_text(own.id, backend.device_id(device));
+  put_text(own.host, self.host);
+  std::vector<DeviceOfRank> all(static_cast<size_t>(c.size()));
+  c.all_gather(&own, all.data(), sizeof own);
+  for (size_t a = 0; a < all.size(); ++a)
+    for (size_t b = a + 1; b < all.size(); ++b)
+      if (all[a].place == all[b].place && std::string_view(all[a].id) == all[b].id)
+        throw Error(ErrorKind::collective, {.what = cat("ranks ", a, " and ", b, " have one GPU, ", all[a].id, " of host ", all[a].host),
+                                            .where = "",
+                                            .why = "each rank needs a GPU of its own",
+                                            .fix = "start at most one rank for each GPU, and place rank r of a host on gpu:r"});
+}
+
+}  // namespace
+
+std::unique_ptr<Peers> join_devices(Communicator& c, Device device) {
+  require_device(device);
+  auto* joins = dynamic_cast<JoinsPeers*>(&backend_of(device));
+  if (!joins)
+    throw Error(ErrorKind::device, {.what = cat("devices of other ranks cannot be joined with ", device),
+                                    .where = cat("rank ", c.rank()),
+                                    .why = "only GPUs exchange bytes directly",
+                                    .fix = "pass arrays on the CPU, or place the tensor on a GPU"});
+  JoinsPeers& backend = *joins;
+  require_own_devices(c, device, backend);
+  std::string id = c.rank() == 0 ? backend.peers_id() : "";
+  uint64_t length = id.size();
+  c.broadcast(&length, sizeof length, 0);
+  id.resize(length);
+  c.broadcast(id.data(), length, 0);
+  return backend.join_peers({.device = device,
+                             .rank = c.rank(),
+                             .ranks = c.size(),
+                             .id = id,
+                             .patience = c.patience(),
+                             .missing = [&c] { return c.missing_text(); },
+                             .warn = say,
+                             .job_ended = [&c] { return c.why_ended(); },
+                             .failed = [&c](const Error& e) { fail_together(c, e); }});
+}
+
+std::string Place::what() const {
+  const Entry now = c_.record().current();
+  return cat("collective ", now.sequence, ", ", text(now));
+}
+
+void Place::exchange(std::span<const Transfer> transfers) const {
+  if (on_host()) return c_.exchange(transfers);
+  if (peers_) peers_->exchange(stream_, transfers, what());
+}
+
+void Place::all_gather(const void* own, void* all, size_t bytes) const {
+  if (on_host()) return c_.all_gather(own, all, bytes);
+  if (peers_) return peers_->all_gather(stream_, own, all, bytes, what());
+  if (own != all) stream_.backend->copy(stream_, all, own, bytes, CopyKind::within_device);
+}
+
+void Place::broadcast(void* data, size_t bytes, int root) const {
+  if (on_host()) return c_.broadcast(data, bytes, root);
+  if (peers_) peers_->broadcast(stream_, data, bytes, root, what());
+}
+
+void Place::add(const TreeSum& sum, std::span<const void* const> arrays, void* result) const {
+  if (on_host()) return cpu::tree_sum(sum, arrays, result);
+  const SumOnDevice s{sum, arrays, result};
+  const Kernel kernel{.run = kernels::gpu_kernel<&kernels::cuda::tree_sum>() ? run_sum : nullptr, .args = nullptr};
+  stream_.backend->launch(stream_, kernel, {stream_, &s, {}, {}}, "tree_sum");
+}
+
+Place::Room::Room(const Place& at, size_t bytes) : host_(at.on_host() ? bytes : 0) {
+  if (!at.on_host()) device_ = std::make_unique<LaunchMemory>(at.stream_, bytes);
+}
+
+}  // namespace lamina::distributed

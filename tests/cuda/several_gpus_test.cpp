@@ -1,0 +1,193 @@
+// Programs on four fake GPUs, and on two that are split into logical devices. Work runs in any order that streams and events allow, so
+// results must equal those of one CPU device bit for bit.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "graph/ops/ops.h"
+#include "graph/passes/pipeline.h"
+#include "runtime/cuda/cuda_backend.h"
+#include "runtime/device/virtual_gpus.h"
+#include "tests/cuda/fake_launch.h"
+#include "tests/graph/compile/run.h"
+#include "tests/graph/random_graph.h"
+
+namespace lamina::tests {
+namespace {
+
+using cuda::FakeCuda;
+
+constexpr Device cpu(int index) { return {DeviceKind::cpu, 0, int16_t(index)}; }
+constexpr Device gpu(int index) { return {DeviceKind::gpu, 0, int16_t(index)}; }
+
+class SeveralGpus : public testing::TestWithParam<int> {  // logical devices of each GPU; four in all
+ protected:
+  static constexpr int kDevices = 4;
+  void SetUp() override {
+    setenv("LAMINA_CUDA_GRAPHS", "0", 1);
+    FakeCuda::reset();
+    note_gpu_use(false);
+    split_gpus(GetParam());
+    fake.devices = kDevices / GetParam();
+    fake.memory = size_t{64} << 20;
+    backend = std::make_unique<cuda::CudaBackend>(cuda::fake_api());
+    replace_backend(DeviceKind::gpu, backend.get());
+  }
+  void TearDown() override {
+    fake.work.finish_all();
+    replace_backend(DeviceKind::gpu, nullptr);
+    Launch::all().clear();
+    unsetenv("LAMINA_CUDA_GRAPHS");
+    note_gpu_use(false);
+    split_gpus(1);
+    FakeCuda::reset();
+  }
+
+  // A plan for several devices of the CPU, moved to the GPUs.
+  static std::shared_ptr<exec::Program> on_gpus(const exec::Program& planned) {
+    auto p = std::make_shared<exec::Program>(planned);
+    const auto move = [](Device& d) { d.kind = DeviceKind::gpu; };
+    for (auto* devices : {&p->input_devices, &p->output_devices, &p->devices})
+      for (Device& d : *devices) move(d);
+    for (exec::StreamUse& s : p->streams) move(s.device);
+    for (exec::VariableUse& v : p->variables) move(v.device);
+    for (BufferRef& b : p->constants) b = copy_from_host(gpu(b->device().index), b->data(), b->bytes());
+    for (exec::Instruction& i : p->instructions)
+      if (i.kernel) i.kernel = Launch::later(i.kernel);
+    return p;
+  }
+  // The graph's outputs, then its Variables, after a call.
+  static std::vector<Tensor> run(const std::shared_ptr<const exec::Program>& program, const RandomGraph& g) {
+    Launch::failed = false;
+    exec::Executor executor(program);
+    std::vector<std::unique_ptr<exec::VariableState>> states;
+    std::vector<exec::VariableState*> variables;
+    for (size_t r = 0; r < g.graph.resources.size(); ++r) {
+      exec::VariableState& s = *states.emplace_back(std::make_unique<exec::VariableState>());
+      s.type = g.graph.resources[r].type, s.name = g.graph.resources[r].name, s.device = program->variables[r].device;
+      if (const auto found = g.resources.find(int(r)); found != g.resources.end())
+        s.buffer = copy_from_host(s.device, found->second.raw(), found->second.byte_count());
+      variables.push_back(&s);
+    }
+    std::vector<BufferRef> in;
+    for (size_t i = 0; i < g.inputs.size(); ++i)
+      in.push_back(copy_from_host(program->input_devices[i], g.inputs[i].raw(), g.inputs[i].byte_count()));
+    const std::vector<BufferRef> out = executor.run(in, variables);
+    std::vector<Tensor> results;
+    const auto take = [&](const TensorType& type, const BufferRef& buffer) {
+      results.emplace_back(type);
+      copy_to_host(results.back().raw(), buffer, 0, results.back().byte_count());
+    };
+    for (size_t o = 0; o < out.size(); ++o) take(program->outputs[o], out[o]);
+    for (const auto& state : states)
+      if (state->buffer) take(state->type, state->buffer);
+    if (Launch::failed) results.clear();
+    return results;
+  }
+  static bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return x.same_bits(y); });
+  }
+
+  FakeCuda& fake = FakeCuda::now();
+  std::unique_ptr<cuda::CudaBackend> backend;
+};
+
+INSTANTIATE_TEST_SUITE_P(Parts, SeveralGpus, testing::Values(1, 2, 4));
+
+TEST_P(SeveralGpus, HaveNamesSharesAndStreamsOfTheirOwn) {
+  const int parts = GetParam();
+  ASSERT_EQ(backend->device_count(), kDevices);
+  std::set<void*> streams;
+  for (int i = 0; i < kDevices; ++i) {
+    const std::string name = parts == 1 ? cat("gpu:", i) : cat("gpu:", i / parts, "/", i % parts);
+    EXPECT_EQ(text(gpu(i)), name);
+    EXPECT_EQ(parse_device(name), gpu(i));
+    const DeviceProperties p = backend->properties(gpu(i));
+    EXPECT_EQ(p.memory, (int64_t{80} << 30) / parts);
+    EXPECT_EQ(p.multiprocessors, 132 / parts);
+    EXPECT_EQ(gpu_number(gpu(i)), i / parts);
+    streams.insert(backend->default_stream(gpu(i)).native);
+    FakeCuda::now().calls.clear();
+    backend->create_stream(gpu(i));
+    EXPECT_EQ(FakeCuda::now().calls, std::vector<std::string>{cat("stream_create on ", i / parts)});
+  }
+  EXPECT_EQ(streams.size(), size_t(kDevices));
+  EXPECT_EQ(backend->device_id(gpu(0)) == backend->device_id(gpu(1)), parts > 1);
+  EXPECT_THROW(backend->default_stream(gpu(kDevices)), Error);
+  EXPECT_EQ(parse_device("gpu:1"), gpu(parts));
+  EXPECT_THROW(parse_device(cat("gpu:0/", parts)), Error);
+  EXPECT_THROW(parse_device("gpu:0/x"), Error);
+  // Now they are in use.
+  EXPECT_NO_THROW(split_gpus(parts));
+  EXPECT_THROW(split_gpus(parts + 1), Error);
+  EXPECT_THROW(split_gpus(0), Error);
+  EXPECT_THROW(split_gpus(17), Error);
+}
+
+TEST_P(SeveralGpus, EagerCopiesWaitForTheSourceAndItsMemoryOutlivesThem) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    fake.work.random.seed(seed);
+    const std::vector<char> bytes(1000, char(seed));
+    BufferRef there = copy_from_host(gpu(0), bytes.data(), bytes.size());
+    for (int i = 1; i < kDevices; ++i) there = copy_to(gpu(i), there, bytes.size());
+    there = copy_to(gpu(0), there, bytes.size());
+    std::vector<char> back(1000);
+    copy_to_host(back.data(), there, 0, 1000);
+    ASSERT_EQ(back, bytes) << "seed " << seed;
+  }
+}
+
+TEST_P(SeveralGpus, RandomGraphsGiveTheBitsOfOneDeviceAndAMissingWaitIsFound) {
+  const int graphs = random_graph_count(20);
+  const uint64_t first = random_graph_seed(91000);
+  int several = 0, tried = 0, found = 0;
+  for (int i = 0; i < graphs && !HasFailure(); ++i) {
+    RandomGraph g = random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = 90});
+    if (i % 2) g.graph = passes::optimize(g.graph).graph;
+    std::mt19937_64 chance(g.seed);
+    Resources resources;
+    for (const auto& [r, value] : g.resources) resources.emplace(r, value.clone());
+    compile::Options options;
+    options.sections = i % 3 == 0;
+    std::vector<Tensor> expected = run_program(g.graph, g.inputs, &resources, options, 1);
+    for (const auto& [r, value] : resources) expected.push_back(value);
+    for (int d = 0; d < kDevices; ++d) options.candidates.push_back(cpu(d));
+    options.streams = 1 + i % 2, options.share_all_streams = true;
+    for (size_t v = 0; v < g.graph.resources.size(); ++v) options.variable_devices.push_back(cpu(int(chance() % kDevices)));
+    for (size_t v = 0; v < g.inputs.size(); ++v) options.input_devices.push_back(cpu(int(chance() % kDevices)));
+    ir::Graph placed;
+    placed.resources = g.graph.resources;
+    for (int n = 0; n < g.graph.size(); ++n) {
+      ir::Node node = g.graph[n];
+      if (node.op != &ops::def::input && ir::resource_of(node) < 0) node.device = cpu(int(chance() % kDevices));
+      placed.copy(node, node.inputs);
+    }
+    placed.inputs = g.graph.inputs, placed.outputs = g.graph.outputs;
+    const exec::Program planned = *compile::compile(placed, options);
+    if (planned.host_effects || planned.devices.size() < 2) continue;
+    ++several;
+    SCOPED_TRACE(g.seed);
+    for (unsigned seed = 0; seed < 4; ++seed) {
+      fake.work.random.seed(seed);
+      ASSERT_TRUE(same(run(on_gpus(planned), g), expected)) << describe(g) << exec::print(planned);
+    }
+    exec::Program without = planned;  // proves that this can fail
+    for (exec::Instruction& instruction : without.instructions) instruction.wait_for.clear();
+    bool wrong = false;
+    for (unsigned seed = 0; seed < 8 && !wrong; ++seed) {
+      fake.work.random.seed(seed);
+      wrong = !same(run(on_gpus(without), g), expected);
+    }
+    found += wrong, ++tried;
+    Launch::all().clear();
+    fake.work.finish_all();
+  }
+  EXPECT_GE(several, graphs / 3);
+  EXPECT_GE(found, tried / 2);
+  std::printf("%d random graphs on 4 fake GPUs in parts of %d, seeds from %s; of %d without events %d were found\n", several, GetParam(),
+              std::to_string(first).c_str(), tried, found);
+}
+
+}  // namespace
+}  // namespace lamina::tests

@@ -1,0 +1,171 @@
+// lm::distributed::data_parallel with ranks as threads, and the texts of its errors.
+#include "graph/frontend/data_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "graph/frontend/factories.h"
+#include "graph/frontend/tape.h"
+#include "graph/functions/collectives.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
+#include "graph/functions/sorting.h"
+#include "graph/nn/optimizer.h"
+#include "runtime/dist/collectives.h"
+#include "runtime/dist/threads.h"
+#include "tests/source_file.h"
+
+namespace lamina {
+namespace {
+
+namespace dist = distributed;
+
+std::vector<float> noise(int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> out(static_cast<size_t>(count));
+  for (float& v : out) v = std::normal_distribution<float>()(random);
+  return out;
+}
+
+// This rank's rows of a matrix with `columns` columns.
+Tensor own_rows(const dist::Communicator& c, const std::vector<float>& all, int64_t columns, int64_t shards = 8) {
+  const int64_t rows = int64_t(all.size()) / columns;
+  const dist::Range own = dist::rows_of_rank(rows, shards, c.size(), c.rank());
+  return tensor(std::vector<float>(all.begin() + own.begin * columns, all.begin() + own.end * columns), {own.size(), columns});
+}
+
+// The weights and losses of a small network with statistics of the batch and dropout after some steps of Adam, on rank 0.
+std::vector<float> trained(int ranks, int64_t rows, int steps) {
+  const std::vector<float> xs = noise(rows * 6, 1), ys = noise(rows * 3, 2);
+  std::vector<float> out;
+  dist::run_ranks(ranks, [&](dist::Communicator& c) {
+    Variable w(tensor(noise(6 * 16, 3), {6, 16}) * 0.3, "w"), v(tensor(noise(16 * 3, 4), {16, 3}) * 0.3, "v"), b(zeros({3}), "b");
+    Variable generator(tensor(std::vector<int64_t>{5, 0}, {2}), "generator", false);
+    optim::Adam adam(0.01);
+    auto step = dist::data_parallel([&](Tensor x, Tensor y) {
+      GradientTape tape;
+      const Tensor h = relu(matmul(x, w)), mean_of = mean(h, Axes{0}), centred = h - mean_of;
+      const Tensor normal = centred / sqrt(mean(square(centred), Axes{0}) + 1e-3);
+      const Tensor out_of = matmul(normal, v) + b;
+      const Tensor cost = mean(square(out_of - y));
+      adam.apply_gradients(tape.gradient(cost, w, v, b), {w, v, b});
+      return std::pair(cost, max(out_of, Axes{0}));
+    });
+    std::vector<float> mine;
+    for (int i = 0; i < steps; ++i) {
+      const auto [cost, most] = step(own_rows(c, xs, 6), own_rows(c, ys, 3));
+      for (const Tensor& t : {cost, most})
+        for (float value : t.to_vector<float>()) mine.push_back(value);
+    }
+    EXPECT_EQ(step.trace_count(), 1);
+    for (const Variable& variable : {w, v, b})
+      for (float value : variable.read().to_vector<float>()) mine.push_back(value);
+    if (c.rank() == 0) out = mine;
+  });
+  return out;
+}
+
+TEST(DataParallel, TrainsWithTheSameBitsOnAnyNumberOfRanks) {
+  for (const int64_t rows : {64, 21, 5}) {
+    const std::vector<float> one = trained(1, rows, 5);
+    EXPECT_LT(one[4 * 4], one[0]) << "it learns";
+    for (const int ranks : {2, 3, 4, 6, 8}) {
+      const std::vector<float> many = trained(ranks, rows, 5);
+      ASSERT_EQ(many.size(), one.size());
+      EXPECT_EQ(std::memcmp(many.data(), one.data(), one.size() * 4), 0) << ranks << " ranks, " << rows << " rows";
+    }
+  }
+}
+
+// What an allreduce of a library does: each rank's rows are one leaf.
+TEST(DataParallel, SumsByRankInPlaceOfShardsAreFoundAtThreeRanks) {
+  const std::vector<float> xs = noise(48 * 40, 1);
+  std::vector<float> one, by_rank;
+  const auto sums = [&](int ranks, int64_t shards) {
+    std::vector<float> out;
+    dist::run_ranks(ranks, [&](dist::Communicator& c) {
+      auto f = dist::data_parallel([](Tensor x) { return sum(x, Axes{0}); }, {.shards = shards});
+      const std::vector<float> mine = f(own_rows(c, xs, 40, shards)).to_vector<float>();
+      if (c.rank() == 0) out = mine;
+    });
+    return out;
+  };
+  EXPECT_EQ(sums(1, 8), sums(3, 8));
+  EXPECT_NE(sums(1, 8), sums(3, 3));
+}
+
+TEST(DataParallel, ResultsWithRowsAreThisRanksRows) {
+  const std::vector<float> xs = noise(11 * 2, 1);
+  for (const int ranks : {1, 3})
+    dist::run_ranks(ranks, [&](dist::Communicator& c) {
+      const Tensor own = own_rows(c, xs, 2);
+      auto f = dist::data_parallel([](Tensor x, double scale) { return std::vector<Tensor>{x * scale, sort(x, 0), sum(x)}; });
+      const std::vector<Tensor> out = f(own, 2.0);
+      EXPECT_EQ(out[0].to_vector<float>(), (own * 2).to_vector<float>());
+      EXPECT_EQ(out[1].shape(), (Shape{11, 2})) << "a sort along the rows has all of them";
+      EXPECT_EQ(out[2].shape(), Shape{});
+    });
+}
+
+TEST(DataParallelErrors, MatchTheirTexts) {
+  const auto text_with = [](int ranks, const std::function<void(dist::Communicator&)>& body) -> std::string {
+    try {
+      dist::run_ranks(ranks, body);
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const std::vector<float> xs = noise(12 * 2, 1);
+  const auto mean_of = [](Tensor x) { return mean(x); };
+  const std::vector<std::pair<const char*, std::string>> cases = {
+      {"more ranks than shards", text_with(3, [&](dist::Communicator&) { dist::data_parallel(mean_of, {.shards = 2})(zeros({4, 2})); })},
+      {"rows that are not this rank's",
+       text_with(3, [&](dist::Communicator& c) { dist::data_parallel(mean_of)(zeros({4 + c.rank(), 2})); })},
+      {"another dtype on one rank",
+       text_with(2, [&](dist::Communicator& c) { dist::data_parallel(mean_of)(zeros({4, 2}, c.rank() ? DType::f64 : DType::f32)); })},
+      {"another value on one rank", text_with(2,
+                                              [&](dist::Communicator& c) {
+                                                Variable w(full({2}, c.rank()), "w");
+                                                dist::data_parallel([&](Tensor x) { return mean(x * w); })(own_rows(c, xs, 2));
+                                              })},
+      {"arguments with different numbers of rows", text_with(1,
+                                                             [&](dist::Communicator&) {
+                                                               dist::data_parallel([](Tensor x, Tensor y) { return sum(x) + sum(y); })(
+                                                                   zeros({4}), zeros({3}));
+                                                             })},
+      {"no rows at all", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of)(zeros({0, 2})); })},
+      {"no argument with rows", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of)(zeros({})); })},
+      {"a collective inside",
+       text_with(1, [&](dist::Communicator&) { dist::data_parallel([](Tensor x) { return dist::all_reduce(x); })(zeros({2})); })},
+      {"a tape outside", text_with(1,
+                                   [&](dist::Communicator&) {
+                                     Variable w(full({2}, 1), "w");
+                                     GradientTape tape;
+                                     const Tensor cost = dist::data_parallel([&](Tensor x) { return mean(x * w); })(zeros({4, 2}));
+                                     tape.gradient(cost, w);
+                                   })},
+  };
+  std::string all;
+  for (const auto& [name, text] : cases) {
+    all += std::string("== ") + name + "\n";
+    // Lines of this file move; the hash of a graph does, too.
+    for (size_t at = 0; at < text.size(); ++at) {
+      if (text.compare(at, 23, "data_parallel_test.cpp:") == 0) {
+        all += "data_parallel_test.cpp:N";
+        for (at += 23; at < text.size() && std::isdigit(uint8_t(text[at])); ++at) {
+        }
+        --at;
+        continue;
+      }
+      all += text[at];
+    }
+    all += '\n';
+  }
+  tests::expect_text_of_file(all, "tests/errors/data_parallel.txt");
+}
+
+}  // namespace
+}  // namespace lamina

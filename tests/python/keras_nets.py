@@ -1,0 +1,36 @@
+"""Networks for test_keras_files.py: a model, and inputs for it."""
+import lamina as lm
+
+nn = lm.nn
+
+
+def recurrent():
+    x = nn.Input((6, 3))
+    h = nn.Bidirectional(nn.LSTM(4, return_sequences=True, name="inner"), "ave")(x)
+    made = [nn.GRU(2)(h), nn.GRU(3, reset_after=False, go_backwards=True)(h), nn.SimpleRNN(3, "relu", return_sequences=True, use_bias=False)(h),
+            nn.LSTM(3, unit_forget_bias=False, recurrent_activation="hard_sigmoid")(h), nn.Bidirectional(nn.GRU(2))(x)]
+    return nn.Model(x, [*made, *nn.LSTM(2, return_state=True)(h)]), [lm.random.normal((2, 6, 3))]
+
+
+def attention():
+    x, y = nn.Input((5, 4)), nn.Input((7, 6))
+    a = nn.MultiHeadAttention(2, 3)(x, x, use_causal_mask=True)
+    b = nn.MultiHeadAttention(3, 2, value_dim=4, use_bias=False, dropout=0.1)(a, y)
+    c = nn.MultiHeadAttention(1, 2, output_size=3)(b, y)
+    return nn.Model([x, y], [nn.RMSNorm(1e-4)(nn.Add()([x, b])), nn.GroupNorm(2)(b), c]), [lm.random.normal((2, 5, 4)), lm.random.normal((2, 7, 6))]
+
+
+def more_images():
+    x = nn.Input((6, 6, 4))
+    h = nn.ZeroPadding2D(((1, 0), (2, 1)))(nn.DepthwiseConv2D(3, 1, "same", 2, activation="relu")(nn.GroupNorm(4)(x)))
+    line = nn.Reshape((18, -1))(nn.UpSampling2D((1, 2))(x))
+    made = [nn.MaxPool1D(3, 2)(line), nn.AveragePooling1D(2, padding="same")(line), nn.GlobalMaxPool1D()(line), nn.GlobalAveragePool1D(keepdims=True)(line), nn.Conv1DTranspose(3, 4, 2)(line),
+            nn.Conv1DTranspose(3, 2, 3, "same")(line)]
+    return nn.Model(x, [h, *made]), [lm.random.normal((2, 6, 6, 4))]
+
+
+def merged():
+    a, b = nn.Input((4,)), nn.Input((4,))
+    made = [nn.Add()([a, b, a]), nn.Subtract()([a, b]), nn.Multiply()([a, b]), nn.Average()([a, b]), nn.Maximum()([a, b]), nn.Minimum()([a, b]), nn.Concatenate()([a, b])]
+    return nn.Model([a, b], [layer()(made[0]) for layer in (nn.ReLU, nn.Sigmoid, nn.Tanh, nn.GELU, nn.SiLU, nn.SELU, nn.Softplus, nn.Softmax, nn.LeakyReLU, nn.ELU)] + made), \
+        [lm.random.normal((3, 4)), lm.random.normal((3, 4))]

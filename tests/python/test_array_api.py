@@ -1,0 +1,180 @@
+"""lm.xp beside array-api-strict: the same names and parameters, and for each function and dtype the same results, dtypes and refusals."""
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+
+import lamina as lm
+from lamina import xp
+
+strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed; ./dev setup brings it")
+NOT_HERE = {"complex64", "complex128", "uint16", "uint32", "uint64", "linalg", "fft", "get_array_api_strict_flags", "set_array_api_strict_flags", "reset_array_api_strict_flags", "ArrayAPIStrictFlags", "Device", "isin", "broadcast_shapes",
+            "__array_api_strict_version__", "__version__", "CPU_DEVICE"}  # what Lamina lacks, what belongs to a later version of the standard, and strict's own
+NAMES = sorted(set(strict.__all__) - NOT_HERE)
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")
+NUMPY = {d: getattr(np, d if d != "bool" else "bool_") for d in DTYPES}
+
+
+def values(dtype, shape=(3,), seed=0):
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return rng.random(shape) > 0.5
+    if "float" in dtype:
+        return rng.choice([-2.5, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 3.0, np.inf, -np.inf, np.nan], shape).astype(dtype)
+    return rng.integers(0 if dtype == "uint8" else -6, 7, shape).astype(dtype)
+
+
+def both(call):
+    """The results of the call with each library, or the TypeErrors that they raise."""
+    out = []
+    for library in (strict, xp):
+        try:
+            out.append(call(library))
+        except TypeError as error:
+            out.append(error)
+        except ValueError as error:
+            out.append(error)
+    return out
+
+
+def same(call, rtol=3e-6, order=True):
+    theirs, ours = both(call)
+    if isinstance(theirs, Exception):
+        assert isinstance(ours, lm.errors.Error), f"strict raises {theirs!r}, lm.xp gives {ours!r}"
+        return
+    assert not isinstance(ours, Exception), repr(ours)
+    parts = zip(theirs, ours) if isinstance(theirs, (tuple, list)) else [(theirs, ours)]
+    for a, b in parts:
+        assert str(a.dtype).split(".")[-1] == b.dtype.name and tuple(a.shape) == tuple(b.shape), (a, b)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(np.asarray(b), np.asarray(a), rtol=rtol if "float32" in b.dtype.name else 1e-12, atol=1e-6 if "float32" in b.dtype.name else 1e-13)
+
+
+def arrays(library, *given):
+    return [library.asarray(g, dtype=getattr(library, g.dtype.name if g.dtype.name != "bool" else "bool")) for g in given]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_and_parameters_are_the_standards(name):
+    assert hasattr(xp, name), name
+    theirs, ours = getattr(strict, name), getattr(xp, name)
+    if not inspect.isfunction(theirs):
+        return
+    wanted = [(p.name, p.kind) for p in inspect.signature(theirs).parameters.values()]
+    given = [(p.name, p.kind) for p in inspect.signature(ours).parameters.values()]
+    assert [k for _, k in given] == [k for _, k in wanted]
+    assert [n for n, k in given if k in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)] == [n for n, k in wanted if k in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+
+
+FROM = ("abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor isfinite isinf isnan log log10 log1p log2 logical_not negative positive real reciprocal round sign "
+        "signbit sin sinh sqrt square tan tanh trunc").split()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FROM)
+def test_functions_of_one_array(name):
+    for dtype, shape in itertools.product(DTYPES, [(), (0,), (40,), (2, 3)]):
+        x = values(dtype, shape)
+        if name in ("acos", "asin", "atanh", "acosh", "tan", "exp", "expm1", "sinh", "cosh", "cos", "sin") and "float" in dtype:
+            x = np.where(np.isfinite(x), x, 0.5).astype(dtype)
+        if name == "signbit" and "float" in dtype:
+            x = np.abs(np.nan_to_num(x)) * np.where(np.arange(x.size).reshape(shape) % 2, 1, -1).astype(dtype)
+        same(lambda lib: getattr(lib, name)(*arrays(lib, x)))
+
+
+TWO = ("add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and "
+       "logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract").split()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TWO)
+def test_functions_of_two_arrays_promote(name):
+    for a, b in itertools.product(DTYPES, DTYPES):
+        x, y = values(a, (12,)), values(b, (12,), 1)
+        if name in ("floor_divide", "remainder", "pow"):
+            y = np.where(np.isfinite(y.astype("float64")) & (y != 0), np.abs(y.astype("float64")), 1).astype(b)
+            x = np.where(np.isfinite(x.astype("float64")), x, 1).astype(a)
+        if "shift" in name:
+            y = np.abs(y.astype("float64")).astype(b)
+        if name == "copysign":
+            y = np.where(np.isnan(y.astype("float64")), 1, y).astype(b)  # a NaN has no sign here
+        same(lambda lib: getattr(lib, name)(*arrays(lib, x, y)))
+        same(lambda lib: getattr(lib, name)(*arrays(lib, x.reshape(3, 4), y[:4])))
+    for a, number in itertools.product(DTYPES, (True, 2, 1.5)):
+        if a == "bool" and name in ("add", "multiply") and number is not True:
+            continue
+        same(lambda lib: getattr(lib, name)(*arrays(lib, np.where(np.isfinite(values(a).astype("float64")), values(a), 1).astype(a)), number))
+
+
+def test_result_types_and_casts():
+    for a, b in itertools.product(DTYPES, DTYPES):
+        theirs, ours = both(lambda lib: lib.result_type(getattr(lib, a), getattr(lib, b)))
+        assert isinstance(ours, lm.errors.TypeMismatch) if isinstance(theirs, Exception) else ours.name == str(theirs).split(".")[-1]
+        if not isinstance(theirs, Exception):
+            assert xp.can_cast(getattr(xp, a), getattr(xp, b)) == strict.can_cast(getattr(strict, a), getattr(strict, b))
+    for dtype, kind in itertools.product(DTYPES, ("bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric", ("bool", "integral"))):
+        assert xp.isdtype(getattr(xp, dtype), kind) == strict.isdtype(getattr(strict, dtype), kind)
+    for dtype in DTYPES[1:]:
+        info = "finfo" if "float" in dtype else "iinfo"
+        ours, theirs = getattr(xp, info)(getattr(xp, dtype)), getattr(strict, info)(getattr(strict, dtype))
+        assert all(getattr(ours, n) == getattr(theirs, n) for n in (("bits", "max", "min", "eps", "smallest_normal") if info == "finfo" else ("bits", "max", "min")))
+
+
+X, Y = values("float64", (3, 4), 5), np.arange(12.0).reshape(3, 4)
+I = np.array([[3, 1, 2], [1, 3, 3]])
+CALLS = {
+    "arange": [lambda lib: lib.arange(5), lambda lib: lib.arange(1, 9, 2, dtype=lib.float64), lambda lib: lib.arange(5, 0, -1), lambda lib: lib.arange(3, 1)],
+    "eye": [lambda lib: lib.eye(3, 4, k=k, dtype=lib.float32) for k in (-9, -1, 0, 2, 9)], "full": [lambda lib: lib.full((2, 3), 7), lambda lib: lib.full(2, True), lambda lib: lib.full((), 1.5, dtype=lib.float64)],
+    "linspace": [lambda lib: lib.linspace(0.0, 2.0, 5, dtype=lib.float64), lambda lib: lib.linspace(1.0, 2.0, 4, endpoint=False, dtype=lib.float32), lambda lib: lib.linspace(0, 1, 0, dtype=lib.float64)],
+    "meshgrid": [lambda lib: lib.meshgrid(*arrays(lib, np.arange(3.0), np.arange(2.0)), indexing=i) for i in ("xy", "ij")],
+    "tril": [lambda lib: lib.tril(*arrays(lib, Y), k=1)], "triu": [lambda lib: lib.triu(*arrays(lib, Y), k=-1)], "zeros": [lambda lib: lib.zeros((2, 0), dtype=lib.int8)], "ones": [lambda lib: lib.ones(3, dtype=lib.bool)],
+    "concat": [lambda lib: lib.concat(arrays(lib, Y, Y.astype("float32")), axis=a) for a in (0, 1, None)] + [lambda lib: lib.concat(arrays(lib, I, I.astype("uint8")))], "stack": [lambda lib: lib.stack(arrays(lib, Y, Y), axis=a) for a in (0, 1, -1)],
+    "unstack": [lambda lib: lib.unstack(*arrays(lib, Y), axis=1)], "flip": [lambda lib: lib.flip(*arrays(lib, Y), axis=a) for a in (None, 0, (0, 1))], "roll": [lambda lib: lib.roll(*arrays(lib, Y), 1, axis=a) for a in (None, 0)],
+    "repeat": [lambda lib: lib.repeat(*arrays(lib, Y), 2, axis=a) for a in (None, 1)], "tile": [lambda lib: lib.tile(*arrays(lib, Y), (2, 1))], "squeeze": [lambda lib: lib.squeeze(lib.reshape(*arrays(lib, Y), (1, 12)), 0), lambda lib: lib.squeeze(*arrays(lib, Y), 0)],
+    "expand_dims": [lambda lib: lib.expand_dims(*arrays(lib, Y), axis=a) for a in (0, 1, -1, 5)], "permute_dims": [lambda lib: lib.permute_dims(*arrays(lib, Y), (1, 0))], "moveaxis": [lambda lib: lib.moveaxis(*arrays(lib, Y), 0, 1)],
+    "reshape": [lambda lib: lib.reshape(*arrays(lib, Y), (4, -1)), lambda lib: lib.reshape(*arrays(lib, Y), (5, 3))], "broadcast_to": [lambda lib: lib.broadcast_to(*arrays(lib, Y), (2, 3, 4))], "broadcast_arrays": [lambda lib: lib.broadcast_arrays(*arrays(lib, Y, Y[0]))],
+    "take": [lambda lib: lib.take(*arrays(lib, Y, np.array([2, 0])), axis=0), lambda lib: lib.take(*arrays(lib, Y, np.array([1])))], "take_along_axis": [lambda lib: lib.take_along_axis(*arrays(lib, Y, np.array([[0], [1], [3]])), axis=1)],
+    "argmax": [lambda lib: lib.argmax(*arrays(lib, Y), axis=a, keepdims=k) for a in (None, 0, -1) for k in (False, True)], "argmin": [lambda lib: lib.argmin(*arrays(lib, Y), axis=a, keepdims=k) for a in (None, 0) for k in (False, True)],
+    "count_nonzero": [lambda lib: lib.count_nonzero(*arrays(lib, Y), axis=a) for a in (None, 0)], "nonzero": [lambda lib: lib.nonzero(*arrays(lib, Y)), lambda lib: lib.nonzero(lib.asarray(1))],
+    "searchsorted": [lambda lib: lib.searchsorted(*arrays(lib, np.arange(5.0), Y), side=s) for s in ("left", "right")], "where": [lambda lib: lib.where(*arrays(lib, Y > 3, Y, Y.astype("float32"))), lambda lib: lib.where(*arrays(lib, Y > 3, Y), 1.0)],
+    "unique": [lambda lib, n=n: getattr(lib, n)(*arrays(lib, I)) for n in ("unique_all", "unique_counts", "unique_inverse")] + [lambda lib: lib.unique_values(*arrays(lib, I)), lambda lib: lib.unique_values(*arrays(lib, I > 2))],
+    "sort": [lambda lib: lib.sort(*arrays(lib, I), axis=a, descending=d) for a in (0, -1) for d in (False, True)], "argsort": [lambda lib: lib.argsort(*arrays(lib, I), axis=a, descending=d) for a in (0, -1) for d in (False, True)],
+    "clip": [lambda lib: lib.clip(*arrays(lib, Y), 2.0, 5.0), lambda lib: lib.clip(*arrays(lib, I), min=2), lambda lib: lib.clip(*arrays(lib, Y), max=3.0), lambda lib: lib.clip(*arrays(lib, Y))],
+    "matmul": [lambda lib: lib.matmul(*arrays(lib, Y, Y.T.astype("float32"))), lambda lib: lib.matmul(*arrays(lib, I, I.T)), lambda lib: lib.matmul(*arrays(lib, Y[0], Y[1]))], "tensordot": [lambda lib: lib.tensordot(*arrays(lib, Y, Y), axes=2), lambda lib: lib.tensordot(*arrays(lib, Y, Y), axes=((0,), (0,)))],
+    "vecdot": [lambda lib: lib.vecdot(*arrays(lib, Y, Y[0]))], "matrix_transpose": [lambda lib: lib.matrix_transpose(*arrays(lib, Y))], "diff": [lambda lib: lib.diff(*arrays(lib, Y), axis=0, n=2)],
+    "cumulative_sum": [lambda lib: lib.cumulative_sum(*arrays(lib, Y), axis=1, include_initial=i) for i in (False, True)] + [lambda lib: lib.cumulative_sum(*arrays(lib, Y))],
+    "cumulative_prod": [lambda lib: lib.cumulative_prod(*arrays(lib, Y), axis=0, include_initial=i) for i in (False, True)],
+    "astype": [lambda lib, a=a, b=b: lib.astype(*arrays(lib, np.array([0, 1, 3]).astype(a)), getattr(lib, b)) for a in DTYPES for b in DTYPES],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_other_functions(name):
+    for call in CALLS[name]:
+        same(call)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std", "all", "any"])
+def test_reductions_of_every_dtype(name):
+    for dtype, axis, keepdims in itertools.product(DTYPES, (None, 0, -1, (0, 1)), (False, True)):
+        if dtype in ("bool", "uint8") and name in ("sum", "prod"):
+            continue  # uint64 does not exist here; bools are added too
+        x = np.where(np.isfinite(values(dtype, (3, 4)).astype("float64")), values(dtype, (3, 4)), 1).astype(dtype)
+        same(lambda lib: getattr(lib, name)(*arrays(lib, x), axis=axis, keepdims=keepdims), rtol=2e-5)
+    assert xp.sum(xp.asarray([250, 250], dtype=xp.uint8)).dtype == xp.int64 and xp.sum(xp.asarray([250, 250], dtype=xp.uint8)).item() == 500 and xp.sum(xp.ones(3)).dtype == xp.float32
+    assert xp.sum(xp.ones(3), dtype=xp.float64).dtype == xp.float64
+
+
+def test_namespace_and_inspection():
+    x = xp.asarray([1.0, 2.0])
+    assert x.__array_namespace__() is xp and x.__array_namespace__(api_version="2024.12") is xp and x.to_device(x.device).numpy().tolist() == [1, 2] and xp.ones((2, 3)).mT.shape == (3, 2)
+    with pytest.raises(lm.errors.InvalidArgument):
+        x.__array_namespace__(api_version="1999.01")
+    info = xp.__array_namespace_info__()
+    assert info.default_dtypes()["integral"] == xp.asarray(3).dtype and info.default_dtypes()["real floating"] == xp.asarray(3.0).dtype and x.device in info.devices() and x.device == info.default_device()
+    assert set(info.dtypes(kind="integral")) == {"int8", "int16", "int32", "int64", "uint8"} and info.dtypes()["float32"] == xp.float32 and info.capabilities()["max dimensions"] == 8
+    with pytest.raises(lm.errors.TypeMismatch):
+        xp.asarray(1j)
+    assert xp.asarray([1, 2], dtype=xp.float64).dtype == xp.float64 and xp.asarray([[1, 2.5]]).dtype == xp.float32 and xp.asarray(np.arange(3, dtype="int16")).dtype == xp.int16
+    assert lm.function(lambda x: xp.std(x, correction=1))(lm.constant([1.0, 3.0])).item() == pytest.approx(2**0.5) and lm.grad(lambda x: xp.sum(xp.square(x)))(x).numpy().tolist() == [2, 4]

@@ -1,0 +1,134 @@
+"""python -m lamina: info, explain, profile, bench, doctor, convert: texts, JSON, exit status, help."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import lamina as lm
+
+COMMANDS = re.search(r"\{([a-z,]+)\}", subprocess.run([sys.executable, "-m", "lamina", "--help"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).stdout)[1].split(",")
+
+
+def lamina(*words, folder=None):
+    return subprocess.run([sys.executable, "-m", "lamina", *map(str, words)], capture_output=True, text=True, cwd=folder, timeout=300, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+def data(done, status=0):
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "policy"
+    net = lm.nn.Sequential([lm.nn.Dense(8, activation="relu", name="first"), lm.nn.Dense(3, name="second")], name="net")
+    net(lm.ones([4, 5]))
+
+    class Program(lm.Module):
+        def __init__(self):
+            self.net, self.calls = net, lm.Variable(0, name="calls", trainable=False)
+
+        @lm.function(input_signature=[lm.TensorSpec([None, 5])])
+        def score(self, x):
+            self.calls.assign_add(1)
+            return self.net(x)
+
+        @lm.function(input_signature=[lm.TensorSpec(["n"], lm.int32), lm.TensorSpec(["n"], lm.bool)])
+        def count(self, x, mask):
+            return lm.sum(lm.where(mask, x, 0))
+
+    lm.save(Program(), str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_exit_codes(command):
+    assert {"doctor", "info", "explain", "profile", "bench", "convert", "launch", "plan"} == set(COMMANDS)
+    done = lamina(command, "--help")
+    assert done.returncode == 0 and not done.stderr
+    assert f"example: python -m lamina {command}" in done.stdout and "exit status: 0 done, 1 failed" in done.stdout
+    assert ("--json" in done.stdout) == (command != "launch")
+    wrong = lamina(command, "--no-such-option")
+    assert wrong.returncode == 2 and "usage:" in wrong.stderr and not wrong.stdout
+
+
+def test_info_says_the_same_as_text_and_as_json(policy):
+    told = data(lamina("info", policy, "--json"))
+    assert set(told["functions"]) >= {"score", "count"} and set(told["signatures"].values()) <= set(told["functions"])
+    (score,), (count,) = told["functions"]["score"], told["functions"]["count"]
+    assert score["inputs"] == [{"name": "x", "shape": [None, 5], "dtype": "float32"}] and score["outputs"][0]["shape"] == [None, 3]
+    assert [one["dtype"] for one in count["inputs"]] == ["int32", "bool"]
+    assert sorted(v["shape"] for v in told["variables"].values()) == [[], [3], [5, 8], [8], [8, 3]]
+    assert told["files"] == {name: os.path.getsize(policy / name) for name in os.listdir(policy)}
+    text = lamina("info", policy).stdout
+    assert all(name in text for name in (*told["variables"], *told["files"], "score", "count"))
+    for command in ("info", "explain", "bench"):
+        wrong = lamina(command, policy / "nothing")
+        assert wrong.returncode == 1 and "nothing" in wrong.stderr and not wrong.stdout and "Traceback" not in wrong.stderr
+
+
+def test_explain_shows_a_saved_functions_plan(policy, tmp_path):
+    told = data(lamina("explain", policy, "--signature", "score", "--batch", 7, "--json"))
+    assert told["runs"] == 1 and not told["planned_only"] and told["launches"][0]["section_steps"] >= 2 and "[7,5]x[5,8]" in " ".join(told["launches"][0]["details"])
+    told = data(lamina("explain", policy, "--signature", "score", "--device", "null:h100", "--json"))
+    assert told["planned_only"] and {launch["device"] for launch in told["launches"]} == {"null:h100"} and told["function"] == "score"
+    done = lamina("explain", policy, "--signature", "score", "--save", tmp_path / "x.html")
+    assert done.stdout == f"wrote {tmp_path / 'x.html'}\n" and (tmp_path / "x.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "graph after the passes" in lamina("explain", policy, "--signature", "count", "--batch", 3).stdout
+    for words, said in ((("--signature", "nothing"), "it has"), ((), "name one of them with --signature"), (("--signature", "score", "--batch", 0), "--batch"),
+                        (("--signature", "score", "--device", "null:h900"), "h900"), (("--signature", "score", "--save", "x.pdf"), "html")):
+        wrong = lamina("explain", policy, *words)
+        assert wrong.returncode == 1 and said in wrong.stderr and "Traceback" not in wrong.stderr, words
+
+
+def test_bench_times_calls(policy):
+    told = data(lamina("bench", policy, "--signature", "score", "--batch", 20, "--seconds", 0.05, "--json"))
+    assert told["function"] == "score" and told["batch"] == 20 and told["calls"] >= 1 and told["device"] == "cpu:0"
+    assert 0 < told["least_us"] <= told["median_us"] <= told["p99_us"] and told["first_us"] > 0
+    assert re.match(r"count on cpu:0, .*batch 1: \d+ calls\nleast ", lamina("bench", policy, "--signature", "count", "--seconds", 0.05).stdout)
+    assert lamina("bench", policy, "--signature", "score", "--seconds", -1).returncode == 1
+
+
+PROGRAM = """
+import sys
+import lamina as lm
+import helper
+print("arguments", sys.argv[1:], __name__)
+with lm.profiler.range(helper.NAME):
+    lm.matmul(lm.ones([3, 3]), lm.ones([3, 3]))
+{end}
+"""
+
+
+@pytest.mark.parametrize("end, status", [("", 0), ("sys.exit(7)", 7), ("sys.exit('no way')", 1), ("raise ValueError('own mistake')", 1), ("lm.ones([2]) + lm.ones([3])", 1)])
+def test_profile_runs_a_program_and_writes_its_trace(tmp_path, end, status):
+    (tmp_path / "helper.py").write_text("NAME = 'my part'\n")
+    (tmp_path / "train.py").write_text(PROGRAM.format(end=end))
+    done = lamina("profile", "--dir", "here", "--json", "train.py", "--epochs", "3", folder=tmp_path)
+    assert done.returncode == status, done.stderr
+    first, _, rest = done.stdout.partition("\n")
+    assert first == "arguments ['--epochs', '3'] __main__"
+    told = json.loads(rest)
+    assert told["status"] == status and {"my part"} == {one["text"] for one in told["ranges"] if one["kind"] == "user"}
+    (name,) = os.listdir(tmp_path / "here")
+    assert told["trace"] == os.path.join("here", name) and any("matmul" in e["name"] for e in json.loads((tmp_path / "here" / name).read_text())["traceEvents"])
+    assert ("train.py" in done.stderr and "Traceback" in done.stderr) == (end.startswith("raise") or end.startswith("lm"))
+    if status == 0:
+        assert "my part" in lamina("profile", "train.py", folder=tmp_path).stdout and os.listdir(tmp_path / "traces")
+        wrong = lamina("profile", "other.py", folder=tmp_path)
+        assert wrong.returncode == 1 and "other.py" in wrong.stderr and not wrong.stdout
+
+
+def test_doctor_and_convert_say_the_same_as_json(policy, tmp_path):
+    told = data(lamina("doctor", "--json"))
+    assert told["lamina"] == lm.__version__ and told["cpu"]["isa"] == lm.config.cpu_isa() and told["cpu"]["features"] == lm.config.cpu_features() and told["missing"] == []
+    assert told["gpu"]["devices"] or told["gpu"]["why_none"]
+    assert data(lamina("doctor", "--json", "--needs", "nonsense"), status=1)["missing"] == ["nonsense"]
+    pytest.importorskip("onnx", reason="onnx is not installed; convert writes its files with it")
+    told = data(lamina("convert", policy, tmp_path / "p.onnx", "--signature", "count", "--json"))
+    assert told["bytes"] == os.path.getsize(tmp_path / "p.onnx")
+    told = data(lamina("convert", tmp_path / "p.onnx", tmp_path / "back", "--json"))
+    assert told["bytes"] == sum(os.path.getsize(tmp_path / "back" / name) for name in os.listdir(tmp_path / "back"))

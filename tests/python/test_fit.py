@@ -1,0 +1,303 @@
+"""fit, evaluate and predict: several outputs, weights, splits, steps, callbacks, metrics, summary."""
+import csv
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+nn = lm.nn
+R = np.random.default_rng(11)
+X = R.standard_normal((60, 4)).astype("float32")
+Y = (X @ R.standard_normal((4, 1)) + 0.3).astype("float32")
+C = R.integers(0, 3, 60)
+
+
+def regression(loss="mse", metrics=(), rate=0.05, **kwargs):
+    net = nn.Sequential([nn.Input((4,)), nn.Dense(1, kernel_initializer="zeros")])
+    net.compile(lm.optim.SGD(rate), loss, metrics, **kwargs)
+    return net
+
+
+def two_outputs(**kwargs):
+    a, b = nn.Input((4,)), nn.Input((4,))
+    h = nn.Dense(5, "tanh")(a) + b[:, :1]
+    net = nn.Model([a, b], [nn.Dense(1, name="value")(h), nn.Dense(3, name="kind")(h)])
+    net.compile(lm.optim.Adam(0.02), **kwargs)
+    return net
+
+
+LOGITS = lm.losses.SparseCrossEntropy(from_logits=True)
+
+
+@pytest.mark.parametrize("given", [["mse", LOGITS], {"value": "mse", "kind": LOGITS}], ids=["list", "dict"])
+def test_several_inputs_and_outputs_with_a_loss_each(given):
+    net = two_outputs(loss=given, loss_weights=[1.0, 0.5] if isinstance(given, list) else {"kind": 0.5, "value": 1.0}, metrics={"kind": ["accuracy"], "value": "mae"})
+    logs = net.fit([X, X], (Y, C), epochs=8, verbose=0).history
+    assert list(logs) == ["loss", "value_loss", "kind_loss", "kind_accuracy", "value_mae"] and logs["loss"][-1] < logs["loss"][0]
+    assert np.allclose(logs["loss"], np.add(logs["value_loss"], np.multiply(logs["kind_loss"], 0.5)), rtol=1e-5)
+    value, kind = net.predict([X, X])
+    out = net.evaluate([X, X], {"value": Y, "kind": C}, return_dict=True)
+    assert out["value_mae"] == pytest.approx(np.abs(value - Y).mean(), rel=1e-5) and out["kind_accuracy"] == pytest.approx((kind.argmax(1) == C).mean(), rel=1e-5)
+    assert len(net.fit(lm.data.Dataset.from_tensor_slices(((X, X), (Y, C))).batch(20), verbose=0).epoch) == 1
+
+
+def test_outputs_that_do_not_fit_are_refused():
+    for kwargs, labels, say in (({"loss": ["mse"]}, (Y, C), "2 outputs"), ({"loss": {"valeu": "mse"}}, (Y, C), "value"), ({"loss": "mse"}, Y, "2 outputs"), ({"loss": "mse"}, {"value": Y}, "kind"),
+                                ({"loss": ["mse", LOGITS], "metrics": ["mae"]}, (Y, C), "which output"), ({"loss": {}}, (Y, C), "no output")):
+        with pytest.raises((ValueError, KeyError), match=say):
+            two_outputs(**kwargs).fit([X, X], labels, verbose=0)
+
+
+def sgd(weights, steps, rate=0.05):
+    """Full-batch descent on mean(w (xk + b - y)^2) in float64."""
+    k, b = np.zeros((4, 1)), np.zeros(1)
+    losses = []
+    for _ in range(steps):
+        e = X.astype("float64") @ k + b - Y
+        losses.append((weights[:, None] * e * e).mean())
+        g = 2 * weights[:, None] * e / len(X)
+        k, b = k - rate * X.T.astype("float64") @ g, b - rate * g.sum(0)
+    return losses, k
+
+
+def test_weights_of_samples_and_classes():
+    w = R.random(60).astype("float32")
+    net = regression()
+    losses = net.fit(X, Y, sample_weight=w, batch_size=60, epochs=5, verbose=0, shuffle=False).history["loss"]
+    want, k = sgd(w.astype("float64"), 5)
+    assert np.allclose(losses, want, rtol=1e-5) and np.allclose(net.layers[0].kernel.numpy(), k, atol=1e-5)
+    weighted = lm.data.Dataset.from_tensor_slices((X, Y, w)).batch(60)
+    again = regression()
+    assert again.fit(weighted, epochs=5, verbose=0).history["loss"] == losses
+    assert regression().evaluate(X, Y, sample_weight=w) == pytest.approx(want[0], rel=1e-5)
+
+    net = nn.Sequential([nn.Input((4,)), nn.Dense(3, kernel_initializer="zeros")])
+    net.compile("sgd", LOGITS)
+    by_class = net.fit(X, C, class_weight={0: 2.0, 2: 0.5}, batch_size=60, verbose=0).history["loss"][0]
+    assert by_class == pytest.approx(np.log(3) * np.select([C == 0, C == 1], [2.0, 1.0], 0.5).mean(), rel=1e-5)
+    one_hot = nn.Sequential([nn.Input((4,)), nn.Dense(3, kernel_initializer="zeros")])
+    one_hot.compile("sgd", lm.losses.CategoricalCrossEntropy(from_logits=True))
+    assert one_hot.fit(X, np.eye(3, dtype="float32")[C], class_weight={0: 2.0, 2: 0.5}, batch_size=60, verbose=0).history["loss"][0] == pytest.approx(by_class, rel=1e-5)
+    with pytest.raises(ValueError, match="beside a Dataset"):
+        net.fit(weighted, sample_weight=w)
+    with pytest.raises(TypeError, match="class_weight"):
+        net.fit(X, C, class_weight=[1, 2])
+    scalar = regression(lambda y, p: lm.mean(lm.square(y - p)))
+    with pytest.raises(ValueError, match="one number per sample|one number for all"):
+        scalar.fit(X, Y, sample_weight=w, verbose=0)
+
+
+def test_a_split_holds_back_the_last_rows():
+    net = regression()
+    logs = net.fit(X, Y, validation_split=0.25, epochs=3, batch_size=45, verbose=0, shuffle=False).history
+    other = regression()
+    assert other.fit(X[:45], Y[:45], validation_data=(X[45:], Y[45:]), epochs=3, batch_size=45, verbose=0, shuffle=False).history == logs and len(logs["val_loss"]) == 3
+    for bad in (lambda: net.fit(X, Y, validation_split=1.5), lambda: net.fit(X, Y, validation_split=0.2, validation_data=(X, Y)), lambda: net.fit(X[:1], Y[:1], validation_split=0.5),
+                lambda: net.fit(lm.data.Dataset.range(3), validation_split=0.2)):
+        with pytest.raises(ValueError, match="validation"):
+            bad()
+
+
+def test_steps_per_epoch_go_on_where_the_last_epoch_ended(tmp_path):
+    seen = []
+
+    class Net(nn.Model):
+        def __init__(self):
+            super().__init__()
+            self.d = nn.Dense(1)
+
+        def call(self, x):
+            seen.extend(x.numpy()[:, 0].tolist())
+            return self.d(x)
+
+    net = Net()
+    net.compile("sgd", "mse", run_eagerly=True)
+    x = np.arange(10, dtype="float32")[:, None]
+    net.fit(lm.data.Dataset.from_tensor_slices((x, x)).batch(2), steps_per_epoch=3, epochs=3, verbose=0)
+    assert seen == [*range(10), *range(8)]
+    net.fit(lm.data.Dataset.from_tensor_slices((x, x)).repeat().batch(4), steps_per_epoch=2, verbose=0)
+    for bad in (0, 2.5, True):
+        with pytest.raises(ValueError, match="steps"):
+            net.fit(x, x, steps_per_epoch=bad)
+
+
+def test_single_batches():
+    net, twin = regression(metrics=["mae"]), regression(metrics=["mae"])
+    loss, mae = net.train_on_batch(X, Y)
+    logs = twin.fit(X, Y, batch_size=60, verbose=0, shuffle=False).history
+    assert [loss] == logs["loss"] and [mae] == logs["mae"] and np.array_equal(net.predict_on_batch(X), twin.predict(X, batch_size=60))
+    assert net.test_on_batch(X, Y, return_dict=True) == net.evaluate(X, Y, batch_size=60, return_dict=True)
+    assert regression().train_on_batch(X, Y, sample_weight=np.full(60, 3.0)) == pytest.approx(3 * loss, rel=1e-5)
+    with pytest.raises(RuntimeError, match="compile"):
+        nn.Sequential([nn.Dense(1)]).train_on_batch(X, Y)
+
+
+# --- callbacks ---
+
+
+def fit_with(callbacks, epochs=8, values=None, **kwargs):
+    """values: the validation losses of the epochs, in place of the true ones."""
+    net = regression()
+    if values is not None:
+        coming = iter(values)
+        net._evaluate = lambda *a: {"loss": next(coming)}
+    history = net.fit(X, Y, epochs=epochs, verbose=0, callbacks=callbacks, validation_data=(X, Y), batch_size=60, shuffle=False, **kwargs)
+    return net, history
+
+
+def test_early_stopping_counts_epochs_and_puts_the_best_weights_back():
+    best = {}
+    keep = nn.LambdaCallback(on_epoch_end=lambda epoch, logs: best.update({epoch: keep.model.get_weights()}))
+    stop = nn.EarlyStopping(patience=2, restore_best_weights=True)
+    net, history = fit_with([keep, stop], values=[5, 3, 4, 3.5, 1, 1, 1, 1])
+    assert len(history.epoch) == 4 and stop.stopped_epoch == 3 and stop.best == 3 and all(map(np.array_equal, net.get_weights(), best[1]))
+    assert len(fit_with([nn.EarlyStopping(patience=2, min_delta=0.6)], values=[5, 4.5, 4.45, 4, 3, 3, 3, 3])[1].epoch) == 3
+    assert len(fit_with([nn.EarlyStopping(patience=1, mode="max")], values=[1, 2, 3, 2, 9, 9, 9, 9])[1].epoch) == 4
+    assert len(fit_with([nn.EarlyStopping(patience=1, start_from_epoch=5)], values=[1, 2, 3, 4, 5, 6, 7, 8])[1].epoch) == 7
+    with pytest.raises(KeyError, match="val_accuracy"):
+        fit_with([nn.EarlyStopping("val_accuracy")])
+    with pytest.raises(ValueError, match="mode"):
+        nn.EarlyStopping(mode="up")
+
+
+def test_model_checkpoints(tmp_path):
+    net, _ = fit_with([nn.ModelCheckpoint(tmp_path / "w-{epoch:02d}-{val_loss:.1f}.safetensors"), nn.ModelCheckpoint(tmp_path / "best.safetensors", save_best_only=True)],
+                      epochs=3, values=[2, 1, 3])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["best.safetensors", "w-01-2.0.safetensors", "w-02-1.0.safetensors", "w-03-3.0.safetensors"]
+    assert (tmp_path / "best.safetensors").read_bytes() == (tmp_path / "w-02-1.0.safetensors").read_bytes()
+    again = regression()
+    lm.load_weights(again, tmp_path / "w-03-3.0.safetensors")
+    assert all(map(np.array_equal, again.get_weights(), net.get_weights()))
+    pytest.importorskip("h5py", reason="h5py is not installed")
+    fit_with([nn.ModelCheckpoint(tmp_path / "net.keras")], epochs=1)
+    assert nn.load_file(tmp_path / "net.keras").count_params() == 5
+    with pytest.raises(ValueError, match="keras"):
+        nn.ModelCheckpoint(tmp_path / "net.h5")
+    with pytest.raises(KeyError, match="acc"):
+        fit_with([nn.ModelCheckpoint(str(tmp_path / "{acc}.keras"))], epochs=1)
+
+
+def test_csv_logs(tmp_path):
+    path = tmp_path / "log.csv"
+    _, first = fit_with([nn.CSVLogger(path)], epochs=2)
+    _, second = fit_with([nn.CSVLogger(path, append=True)], epochs=1)
+    rows = list(csv.DictReader(path.open()))
+    assert [r["epoch"] for r in rows] == ["0", "1", "0"] and [float(r["loss"]) for r in rows] == first.history["loss"] + second.history["loss"] and "val_loss" in rows[0]
+    fit_with([nn.CSVLogger(path, separator=";")], epochs=1)
+    assert path.read_text().splitlines()[0] == "epoch;loss;val_loss"
+
+
+def test_learning_rates():
+    rates, traces = [], []
+    watch = nn.LambdaCallback(on_epoch_end=lambda epoch, logs: (rates.append(float(watch.model.optimizer.learning_rate.numpy())), traces.append(watch.model._train_step.trace_count)))
+    fit_with([nn.LearningRateScheduler(lambda epoch, rate: rate * 0.5 if epoch else rate), watch], epochs=3)
+    assert np.allclose(rates, [0.05, 0.025, 0.0125]) and traces[0] == traces[-1]
+    rates.clear()
+    fit_with([nn.ReduceLROnPlateau(factor=0.1, patience=2, min_lr=0.0004), watch], values=[1, 1, 1, 1, 1, 0.5, 1, 1])
+    assert np.allclose(rates, [0.05, 0.05, 0.005, 0.005, 0.0005, 0.0005, 0.0005, 0.0004])
+    rates.clear()
+    fit_with([nn.ReduceLROnPlateau(factor=0.5, patience=1, cooldown=2), watch], values=[1] * 8)
+    assert np.allclose(rates, [0.05, 0.025, 0.025, 0.0125, 0.0125, 0.00625, 0.00625, 0.003125])
+    with pytest.raises(ValueError, match="factor"):
+        nn.ReduceLROnPlateau(factor=1.0)
+
+
+def test_nan_is_reported_with_epoch_and_batch(capsys):
+    x = X.copy()
+    x[45] = math.nan
+    with pytest.warns(RuntimeWarning, match="nan since batch 3 of epoch 1"):
+        regression().fit(x, Y, batch_size=20, verbose=0, shuffle=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        history = regression().fit(x, Y, batch_size=20, epochs=5, verbose=0, shuffle=False, callbacks=[nn.TerminateOnNaN()])
+    assert len(history.epoch) == 1 and "batch 3: the loss is nan" in capsys.readouterr().out
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regression().fit(X, Y, verbose=0)
+
+
+def test_events_of_callbacks(tmp_path):
+    said = []
+    fit_with([nn.LambdaCallback(on_train_begin=lambda: said.append("begin"), on_epoch_begin=lambda e: said.append(e), on_train_batch_begin=lambda b: said.append(f"before {b}"),
+                                on_train_batch_end=lambda b, logs: said.append(logs["loss"] > 0), on_train_end=lambda: said.append("end"))], epochs=1)
+    assert said == ["begin", 0, "before 0", True, "end"]
+    with pytest.raises(KeyError, match="on_epoch_end"):
+        nn.LambdaCallback(on_epoch=print)
+    with pytest.raises(TypeError, match="callback"):
+        regression().fit(X, Y, callbacks=[3], verbose=0)
+    _, history = fit_with([nn.TensorBoard(tmp_path / "tb")], epochs=2)
+    files = list((tmp_path / "tb").rglob("*tfevents*"))
+    assert len(files) == 1 and b"val_loss" in files[0].read_bytes()
+    assert "val_loss" in str(history.plot())
+
+
+# --- metrics ---
+
+
+def measured(metric, labels, predictions, batch=7):
+    for i in range(0, len(labels), batch):
+        metric.update(metric.measure(lm.constant(labels[i:i + batch]), lm.constant(predictions[i:i + batch])), len(labels[i:i + batch]))
+    return metric.result()
+
+
+def test_metrics_follow_their_definitions():
+    M = lm.metrics
+    y, p = (R.random(60) > 0.4).astype("int64"), R.random(60).astype("float32")
+    said = p > 0.5
+    tp, fp, fn = (said & (y == 1)).sum(), (said & (y == 0)).sum(), (~said & (y == 1)).sum()
+    assert measured(M.Precision(), y, p) == pytest.approx(tp / (tp + fp)) and measured(M.Recall(), y, p[:, None]) == pytest.approx(tp / (tp + fn))
+    assert measured(M.F1(), y[:, None], p[:, None]) == pytest.approx(2 * tp / (2 * tp + fp + fn)) and measured(M.BinaryAccuracy(), y, p) == pytest.approx((said == y).mean())
+    exact = np.mean([(a > b) + 0.5 * (a == b) for a in p[y == 1] for b in p[y == 0]])
+    assert measured(M.AUC(2000), y, p) == pytest.approx(exact, abs=2e-3) and measured(M.AUC(), np.zeros(9, "int64"), p[:9]) == 0 and math.isnan(M.AUC().result())
+    assert measured(M.Precision(), y, p * 0) == 0 and measured(M.Recall(), y * 0, p) == 0 and measured(M.F1(), y, p * 0) == 0
+    a, b = R.standard_normal((60, 2)).astype("float32"), R.standard_normal((60, 2)).astype("float32")
+    assert measured(M.MeanSquaredError(), a, b) == pytest.approx(((a - b) ** 2).mean(), rel=1e-5) and measured(M.MeanAbsoluteError(), a, b) == pytest.approx(np.abs(a - b).mean(), rel=1e-5)
+    assert measured(M.R2(), a, b) == pytest.approx((1 - ((a - b) ** 2).sum(0) / ((a - a.mean(0)) ** 2).sum(0)).mean(), rel=1e-4)
+    scores, labels = R.standard_normal((60, 5)).astype("float32"), R.integers(0, 5, 60)
+    ranks = (scores > scores[np.arange(60), labels][:, None]).sum(1)
+    for form in (labels, labels[:, None], np.eye(5, dtype="float32")[labels]):
+        assert measured(M.TopK(2), form, scores) == pytest.approx((ranks < 2).mean(), rel=1e-6)
+        matrix = np.zeros((5, 5), int)
+        np.add.at(matrix, (labels, scores.argmax(1)), 1)
+        assert measured(M.ConfusionMatrix(5), form, scores) == matrix.tolist()
+    for bad in (lambda: M.AUC(1), lambda: M.ConfusionMatrix(0), lambda: M.get("acuracy")):
+        with pytest.raises((ValueError, KeyError)):
+            bad()
+
+
+def test_metrics_in_fit(tmp_path, capsys):
+    net = nn.Sequential([nn.Input((4,)), nn.Dense(3)])
+    matrix = lm.metrics.ConfusionMatrix(3)
+    net.compile(lm.optim.Adam(0.05), LOGITS, metrics=["accuracy", lm.metrics.TopK(2), matrix])
+    logs = net.fit(X, C, epochs=2).history
+    assert "confusion" not in capsys.readouterr().out and np.sum(logs["confusion_matrix"][-1]) == 60 and 0 <= logs["accuracy"][0] <= logs["top_k"][0] <= 1
+    loss, accuracy, _, table = net.evaluate(X, C)
+    assert accuracy == pytest.approx(np.trace(table) / 60)
+    binary = nn.Sequential([nn.Input((4,)), nn.Dense(1, "sigmoid")])
+    binary.compile("adam", "binary_crossentropy", metrics=["precision", "recall", "f1", "auc", "binary_accuracy"])
+    runs = [binary.fit(X, (C > 0)[:, None].astype("float32"), epochs=2, verbose=0, shuffle=False, checkpoint=tmp_path, checkpoint_every=1).history]
+    assert set(runs[0]) == {"loss", "precision", "recall", "f1", "auc", "binary_accuracy"}
+
+
+# --- summary ---
+
+
+def test_summary_and_get_layer(capsys):
+    net = nn.Sequential([nn.Input((6,)), nn.Dense(8, "relu", name="first"), nn.Dropout(0.1, name="drop"), nn.Dense(3, name="last")])
+    net.layers[0].trainable = False
+    net.summary()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["layer", "output", "shape", "parameters", "launch"] and [line.split()[0] for line in lines[3:6]] == ["first", "drop", "last"]
+    assert "(n, 8)" in lines[3] and lines[3].split()[-2:] == ["56", "1"] and lines[5].split()[-2:] == ["27", "1"] and lines[-1].startswith("83 parameters, 27 trainable, 56 not; 332 bytes")
+    assert net.get_layer("last") is net.layers[2] and net.get_layer(index=0) is net.layers[0]
+    for bad in (lambda: net.get_layer("lats"), lambda: net.get_layer(index=9), lambda: net.get_layer(), lambda: net.get_layer("last", 1)):
+        with pytest.raises((KeyError, IndexError, ValueError)) as e:
+            bad()
+        assert isinstance(e.value, lm.errors.Error)
+    with pytest.raises(RuntimeError, match="do not exist"):
+        nn.Sequential([nn.Dense(2)]).summary()
+    two_outputs(loss="mse").summary(print_fn=(said := []).append)
+    assert "value (Dense)" in said[0] and "(n, 5)" in said[0]

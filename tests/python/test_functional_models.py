@@ -1,0 +1,57 @@
+"""Models made of calls on Input: any op, several inputs and outputs."""
+import numpy as np
+import pytest
+
+import lamina as lm
+
+nn = lm.nn
+X = np.random.default_rng(3).standard_normal((5, 6)).astype("float32")
+
+
+def model(make, *shapes):
+    inputs = [nn.Input(shape) for shape in shapes]
+    return nn.Model(inputs if len(inputs) > 1 else inputs[0], make(*inputs))
+
+
+@pytest.mark.parametrize("f", [
+    lambda h: h + 1, lambda h: 2 - h, lambda h: h * h / 3, lambda h: -h ** 2, lambda h: abs(h) @ np.ones((6, 2), "float32"), lambda h: h[:, 0], lambda h: h[..., 1:4], lambda h: lm.relu(h),
+    lambda h: lm.concat([h, lm.tanh(h)], -1), lambda h: lm.where(h > 0, h, 0.1 * h), lambda h: lm.mean(h, axis=-1, keepdims=True), lambda h: h.reshape((-1, 2, 3)), lambda h: h.T, lambda h: lm.softmax(x=h),
+    lambda h: lm.constant(X[0]) * h, lambda h: X[0] + h, lambda h: lm.einsum("ij,kj->ik", h, h), lambda h: lm.stack([h[:, 0], h[:, 1] // 0.5]), lambda h: lm.split(h, 3, 1)[1], lambda h: lm.maximum(h, lm.zeros((6,))),
+    lambda h: lm.losses.mean_squared_error(h, h * 0.5), lambda h: lm.sum(h) + lm.astype(h, "float64").astype("float32"),
+])
+def test_any_op_on_an_input(f):
+    net = model(f, (6,))
+    want = f(lm.constant(X)).numpy()
+    assert np.array_equal(net(X).numpy(), want) and np.array_equal(lm.function(net)(lm.constant(X)).numpy(), want)
+
+
+def test_ops_between_layers_train_and_are_saved(tmp_path):
+    first, second = nn.Dense(6, "tanh"), nn.Dense(3)
+    net = model(lambda h: second(lm.concat([h + first(h), h[:, :2] * 2], 1)), (6,))
+    assert len(net.trainable_variables) == 4 and net.count_params() == 42 + 27
+    net.compile(lm.optim.Adam(0.02), "mse")
+    y = X[:, :3] * 0.5
+    losses = net.fit(X, y, epochs=60, verbose=0).history["loss"]
+    assert losses[-1] < 0.2 * losses[0]
+    lm.save_weights(net, tmp_path / "w.safetensors")
+    with pytest.raises(ValueError, match="(?s)op on a symbolic.*nn.Add"):
+        nn.save_file(net, tmp_path / "net.keras")
+
+
+def test_tensors_may_be_given_by_name():
+    q, v = nn.Input((4, 6)), nn.Input((3, 6))
+    m = nn.Input((4, 3), "bool")
+    layer = nn.MultiHeadAttention(2, 3)
+    net = nn.Model([q, v, m], layer(q, value=v, attention_mask=m))
+    a, b, mask = lm.random.normal((2, 4, 6)), lm.random.normal((2, 3, 6)), lm.random.uniform((2, 4, 3)) > 0.3
+    assert np.array_equal(net([a, b, mask]).numpy(), layer(a, b, attention_mask=mask).numpy())
+
+
+def test_what_is_no_op_says_so():
+    h = nn.Input((6,))
+    for bad, kind in ((lambda: bool(h), TypeError), (lambda: float(h), TypeError), (lambda: len(h), TypeError), (lambda: [*h], TypeError), (lambda: h.nothing, AttributeError),
+                      (lambda: lm.matmul(h, lm.ones((5, 2))), ValueError), (lambda: h + "a", TypeError), (lambda: lm.concat([h, h], 7), ValueError), (lambda: h.numpy(), (TypeError, RuntimeError, ValueError))):
+        with pytest.raises(kind):
+            bad()
+    if h.shape != (None, 6) or "symbolic" not in repr(h + 1) or (h > 0).dtype != lm.bool:
+        raise AssertionError(repr(h))

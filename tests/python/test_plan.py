@@ -1,0 +1,142 @@
+"""Training steps on GPUs that are not there: explain(device=, count=) and python -m lamina plan. Every time is modelled and deterministic."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import lamina as lm
+from built import BUILD
+
+PROGRAM = """
+import sys, numpy as np, lamina as lm
+rng = np.random.default_rng(0)
+kernels = [lm.Variable((rng.normal(size=(64, 64)) / 8).astype("float32")) for _ in range(100)]
+biases = [lm.Variable(np.zeros(64, "float32")) for _ in range(100)]
+sgd = lm.optim.SGD(0.01)
+
+@lm.function
+def look(x): return lm.sum(x @ kernels[0])
+
+@lm.function
+def step(x):
+    with lm.GradientTape() as tape:
+        y = x
+        for w, b in zip(kernels, biases):
+            y = lm.relu(y @ w + b)
+        cost = lm.mean(lm.square(y))
+    sgd.apply_gradients(zip(tape.gradient(cost, kernels + biases), kernels + biases))
+    return cost
+
+x = lm.constant(rng.normal(size=(1024, 64)).astype("float32"))
+"""
+LOOP = """
+print("looked", float(look(x)), sys.argv[1:])
+for _ in range(3):
+    try: step(x)
+    except Exception: print("the step has not ended")
+    print("trained")
+"""
+TEXT = """\
+8 ranks of null:h100 on 1 host, joined by NVLink 4; every time here is modelled: published constants, not confirmed on GPUs
+  rows: 1024, 128 a rank; gradients: 1,664,000 bytes of 200 Variables
+  launches a rank and step, without sums: 1
+  one device, all rows: 310.3 us modelled
+  sums in the step's launch, 200 sums: 53.3 us modelled, of which 5.2 us exposed communication modelled; not built yet
+  sums by NCCL beside the backward pass, 16 sums: 70.0 us modelled, of which 21.9 us exposed communication modelled
+  one sum by NCCL after the backward pass, 1 sum: 78.3 us modelled, of which 30.2 us exposed communication modelled
+  8 ranks are faster, 4.43 times as modelled
+
+the program of one rank
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    names = {}
+    exec(PROGRAM, names)
+    return names
+
+
+def test_explain_models_a_step_on_eight_gpus(program):
+    seen = program["step"].explain(program["x"], device="null:h100", count=8)
+    assert seen.startswith(TEXT), seen[:1500]
+    assert all("modelled" in line for line in TEXT.splitlines() if " us" in line)
+    assert len(seen.launches) == 1 and seen.planned_only and seen.ranks["rows_of_a_rank"] == 128 and seen.ranks["faster"] == "ranks"
+    built = {way["name"]: way["built"] for way in seen.ranks["ways"]}
+    assert list(built.values()) == [False, True, True]
+    assert json.loads(seen.json())["ranks"] == seen.ranks
+
+
+def test_two_gpus_are_slower_for_a_small_step(program):
+    """As in tensorflow#35095: 286 s on two, 197 s on one."""
+    seen = program["step"].explain(program["x"][:20], device="null:h100", count=2)
+    assert seen.ranks["faster"] == "one device" and "one device is faster" in seen
+    one = program["step"].explain(program["x"][:20], device="null:h100", count=1)
+    assert one.ranks["ways"][0]["exposed_us"] == 0 and one.ranks["ways"][0]["step_us"] == pytest.approx(one.ranks["one_device_us"])
+
+
+def test_explain_with_count_of_what_exchanges_nothing(program):
+    seen = program["look"].explain(program["x"], device="null:h100", count=4, hosts=2)
+    assert seen.ranks["gradient_bytes"] == 0 and seen.ranks["ways"][0]["exposed_us"] == 0 and "on 2 hosts" in seen
+
+    @lm.function
+    def count(x, count):
+        return x + count
+
+    assert "ConcreteFunction count" in count.explain(lm.ones(3), count=2), "a parameter of that name is the function's"
+
+
+@pytest.mark.parametrize("arguments, what", [
+    (dict(count=8), "count= needs a GPU"), (dict(count=8, device="cpu:0"), "count= needs a GPU"), (dict(count=0, device="null:h100"), "not a whole number"),
+    (dict(count=True, device="null:h100"), "not a whole number"), (dict(count=3, hosts=2, device="null:h100"), "cannot be spread over 2 hosts"),
+    (dict(count=2048, device="null:h100"), "1024 rows cannot be cut for 2048 ranks")])
+def test_bad_counts_are_errors(program, arguments, what):
+    with pytest.raises(lm.errors.InvalidArgument, match=what):
+        program["step"].explain(program["x"], **arguments)
+
+
+def plan(tmp_path, *words, program=PROGRAM + LOOP):
+    (tmp_path / "train.py").write_text(program)
+    return subprocess.run([sys.executable, "-m", "lamina", "plan", str(tmp_path / "train.py"), *words], capture_output=True, text=True,
+                          env=os.environ | {"PYTHONPATH": os.path.join(BUILD, "python")})
+
+
+def test_plan_runs_a_program_up_to_its_first_training_step(tmp_path):
+    done = plan(tmp_path, "--devices", "8xH100", "--", "--epochs", "3")
+    assert done.returncode == 0 and "looked" in done.stderr and "['--epochs', '3']" in done.stderr and "trained" not in done.stderr + done.stdout, done.stderr
+    assert done.stdout == f"{tmp_path / 'train.py'}: the step is 'step'\n" + TEXT.partition("\n\n")[0] + "\n"
+
+
+def test_plan_gives_json(tmp_path):
+    done = plan(tmp_path, "--devices", "8xH100", "--nodes", "4", "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 0 and said["modelled"] is True and said["function"] == "step" and said["count"] == 32 and said["hosts"] == 4 and said["faster"] == "ranks"
+    assert [way["name"] for way in said["ways"]] == ["sums by NCCL beside the backward pass", "one sum by NCCL after the backward pass"]
+
+
+def test_plan_of_fit(tmp_path):
+    done = plan(tmp_path, "--devices", "2xA100", program="""
+import numpy as np, lamina as lm
+net = lm.nn.Sequential([lm.nn.Dense(64, "relu"), lm.nn.Dense(10)])
+net.compile("adam", lm.losses.SparseCrossEntropy(from_logits=True))
+net.fit(np.ones((64, 20), "float32"), np.zeros(64, "int64"), batch_size=32)
+""")
+    weights = 4 * (20 * 64 + 64 + 64 * 10 + 10)
+    assert done.returncode == 0 and f"rows: 32, 16 a rank; gradients: {weights:,} bytes of 4 Variables" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words, code, said", [
+    (["--devices", "8xQ100"], 1, "there is no null device model named 'q100'"), (["--devices", "eight"], 1, "there is no null device model named 'eight'"),
+    (["--devices", "0xH100"], 1, "--devices 0xH100"), (["--devices", "8xH100", "--nodes", "0"], 1, "--nodes 0"), ([], 2, "--devices")])
+def test_wrong_arguments_of_plan(words, code, said, tmp_path):
+    done = plan(tmp_path, *words)
+    assert done.returncode == code and said in done.stderr and done.stdout == "", done.stderr
+
+
+@pytest.mark.parametrize("program, said", [("print('nothing')", "has no training step"), ("raise SystemExit(0)", "has no training step"), ("1 / 0", "ZeroDivisionError")])
+def test_plan_of_a_program_without_a_step_is_an_error(program, said, tmp_path):
+    done = plan(tmp_path, "--devices", "2xH100", program=program)
+    assert done.returncode == 1 and re.search(said, done.stderr), done.stderr
