@@ -12,7 +12,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/passes/pipeline.h"
 #include "runtime/device/backend.h"
-#include "runtime/dist/collectives.h"
+#include "runtime/dist/checked_call.h"
 #include "runtime/dist/world.h"
 #include "runtime/io/checksum.h"
 
@@ -55,13 +55,6 @@ std::string signature(std::span<const VmapArgument> arguments) {
   return out;
 }
 
-// The same in every process, which ir::hash is not.
-uint64_t hash_of_text(std::string_view text) {
-  uint64_t h = 0xcbf29ce484222325;
-  for (const char c : text) h = (h ^ uint8_t(c)) * 0x100000001b3;
-  return h;
-}
-
 // Variables and other values from outside of the function begin alike on all ranks.
 void require_same_values(const std::string& name, Communicator& c, const Trace& trace, const std::string& where) {
   if (c.size() == 1) return;
@@ -97,7 +90,7 @@ double modelled(const ir::Graph& g, Device device, const cost::HostSums* sums) {
   for (const ir::Node& node : optimized.nodes()) {
     if (!sums || node.op->effect != ir::Effect::ranks) continue;
     double bytes = 0;
-    for (const TensorType& t : node.types) bytes += double(size_of(t.shape).number()) * double(size_of(t.dtype));
+    for (const TensorType& t : node.types) bytes += double(byte_size(t));
     time += sums->microseconds(bytes);
   }
   return time;
@@ -205,16 +198,7 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   }
   {
     TraceScope scope(trace);
-    std::vector<Tensor> given = body(whole);
-    for (size_t i = 0; i < given.size(); ++i) {
-      if (!given[i].defined())
-        throw Error(ErrorKind::invalid_argument,
-                    {.what = cat(name, ": result ", i, " is an empty Tensor"),
-                     .where = where,
-                     .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
-                     .fix = "return tensors that have values"});
-      trace->graph.outputs.push_back(trace->value_of(given[i], at));
-    }
+    trace->add_outputs(body(whole), at);
   }
   if (outer) outer->created.insert(outer->created.end(), trace->created.begin(), trace->created.end());
   inputs.insert(inputs.end(), trace->captures.begin(), trace->captures.end());

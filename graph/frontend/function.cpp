@@ -148,15 +148,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   {
     TraceScope scope(trace);
     traced_body = body(inputs, variables);
-    for (size_t i = 0; i < traced_body.outputs.size(); ++i) {
-      if (!traced_body.outputs[i].defined())
-        throw Error(ErrorKind::invalid_argument,
-                    {.what = cat(options.name, ": result ", i, " is an empty Tensor"),
-                     .where = line,
-                     .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
-                     .fix = "return tensors that have values"});
-      trace->graph.outputs.push_back(trace->value_of(traced_body.outputs[i], arguments.at));
-    }
+    trace->add_outputs(traced_body.outputs, arguments.at);
   }
   traced_body.outputs.clear();
   check_created(*trace, traced == 0);

@@ -134,6 +134,18 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
   return v;
 }
 
+void Trace::add_outputs(std::span<const Tensor> results, CallSite at) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined())
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(function, ": result ", i, " is an empty Tensor"),
+                   .where = text(at.line()),
+                   .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
+                   .fix = "return tensors that have values"});
+    graph.outputs.push_back(value_of(results[i], at));
+  }
+}
+
 int Trace::resource_of(const Variable& v) {
   ModelAxis::use(*v.handle());
   auto [at, inserted] = resources_.try_emplace(v.handle().get(), int(variables.size()));

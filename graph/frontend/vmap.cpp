@@ -100,16 +100,8 @@ std::vector<Tensor> vmap_call(const std::string& name, std::span<const VmapArgum
     {
       TraceScope scope(trace);
       given = body(one_model);
-      for (size_t i = 0; i < given.tensors.size(); ++i) {
-        if (!given.tensors[i].defined())
-          throw Error(ErrorKind::invalid_argument,
-                      {.what = cat(name, ": result ", i, " is an empty Tensor"),
-                       .where = where,
-                       .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
-                       .fix = "return tensors that have values"});
-        trace->graph.outputs.push_back(trace->value_of(given.tensors[i], at));
-        batched_outputs.push_back(given.axes[i].has_value());
-      }
+      trace->add_outputs(given.tensors, at);
+      for (const auto& axis : given.axes) batched_outputs.push_back(axis.has_value());
       given.tensors.clear();
       for (const Variable& v : trace->variables) stacked.push_back(ModelAxis::of(*v.handle()) == &models);
     }

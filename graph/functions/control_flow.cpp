@@ -58,14 +58,7 @@ struct Region {
       const Depth depth(at);
       TraceScope scope(trace);
       outputs = f();
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        if (!outputs[i].defined())
-          throw Error(ErrorKind::invalid_argument, {.what = cat("result ", i, " of ", trace->function, " is an empty Tensor"),
-                                                    .where = text(at),
-                                                    .why = "it was never given a value",
-                                                    .fix = "return tensors that have values"});
-        trace->graph.outputs.push_back(trace->value_of(outputs[i], at));
-      }
+      trace->add_outputs(outputs, at);
     }
     outer.created.insert(outer.created.end(), trace->created.begin(), trace->created.end());
     trace->created.clear();

@@ -1,6 +1,7 @@
 #include "runtime/device/peers.h"
 
 #include "runtime/core/settings.h"
+#include "runtime/device/backend.h"
 
 namespace lamina {
 
@@ -12,5 +13,14 @@ Patience Patience::of_settings() {
 }
 
 JoinsPeers::~JoinsPeers() = default;
+
+JoinsPeers& JoinsPeers::of(Device device) {
+  require_device(device);
+  if (auto* joins = dynamic_cast<JoinsPeers*>(&backend_of(device))) return *joins;
+  throw Error(ErrorKind::device, {.what = cat("devices of other ranks cannot be joined with ", device),
+                                  .where = "",
+                                  .why = "only GPUs exchange bytes directly",
+                                  .fix = "pass arrays on the CPU, or place the tensor on a GPU"});
+}
 
 }  // namespace lamina

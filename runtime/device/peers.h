@@ -67,6 +67,8 @@ class LAMINA_API JoinsPeers {
   // Collective: returns when all ranks have joined. Throws device where the library is missing or fails, collective when the patience is
   // over.
   virtual std::unique_ptr<Peers> join_peers(const JoinPeers& join) = 0;
+
+  static JoinsPeers& of(Device device);  // its backend; throws device where that joins none
 };
 
 }  // namespace lamina

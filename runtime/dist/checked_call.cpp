@@ -22,12 +22,6 @@ struct Header {
   }
 };
 
-uint64_t hash(std::string_view text) {
-  uint64_t h = 0xcbf29ce484222325;
-  for (const char c : text) h = (h ^ uint8_t(c)) * 0x100000001b3;
-  return h;
-}
-
 std::string text(const Header& h) {
   Entry e{.op = h.op, .dtype = h.dtype, .root = h.root, .shards = int32_t(h.shards), .count = h.count};
   put_text(e.tensor, h.tensor);
@@ -43,13 +37,19 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 }  // namespace
 
+uint64_t hash_of_text(std::string_view text) {
+  uint64_t h = 0xcbf29ce484222325;
+  for (const char c : text) h = (h ^ uint8_t(c)) * 0x100000001b3;
+  return h;
+}
+
 CheckedCall::CheckedCall(Communicator& c, Entry entry, Subject subject, int own_signal)
     : c_(c), turn_(c.calls()), signal_(own_signal), exceptions_(std::uncaught_exceptions()) {
   put_text(entry.tensor, subject.tensor);
   put_text(entry.line, subject.line);
   entry_ = c_.record().begin(entry);
   try {
-    compare(hash(subject.tensor));
+    compare(hash_of_text(subject.tensor));
   } catch (...) {
     c_.record().end(State::failed);
     throw;

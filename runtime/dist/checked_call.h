@@ -5,6 +5,8 @@
 
 namespace lamina::distributed {
 
+LAMINA_API uint64_t hash_of_text(std::string_view text);  // the same in every process, which std::hash and ir::hash are not
+
 class CheckedCall {
  public:
   // `entry`: op, dtype, counts. Throws on every rank if the ranks disagree. own_signal: that asked this rank to stop (stop.h).

@@ -58,16 +58,19 @@ void Communicator::wait(const std::function<bool()>& done) {
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
     if (!warned && waited > patience_.warning) {
       warned = true;
-      say(cat("lamina: rank ", rank_, " has waited ", int64_t(waited.count()), " s in collective ", record_.current().sequence, ", ",
-              text(record_.current()), "\n", missing_text()));
+      say(cat("lamina: rank ", rank_, " has waited ", int64_t(waited.count()), " s in ", current_text(), "\n", missing_text()));
     }
     if (waited > patience_.failure && !may_wait_longer())
-      stalled(Error(ErrorKind::collective, {.what = cat("collective ", record_.current().sequence, ", ", text(record_.current()),
-                                                        ", has not ended after ", int64_t(waited.count()), " s"),
+      stalled(Error(ErrorKind::collective, {.what = cat(current_text(), ", has not ended after ", int64_t(waited.count()), " s"),
                                             .where = record_.current().line,
                                             .why = missing_text(),
                                             .fix = "look why those ranks are late; LAMINA_COLLECTIVE_TIMEOUT sets how long ranks wait"}));
   }
+}
+
+std::string Communicator::current_text() const {
+  const Entry now = record_.current();
+  return now.op == Op::none ? std::string("an exchange") : cat("collective ", now.sequence, ", ", text(now));
 }
 
 std::string Communicator::missing_text() const {

@@ -45,6 +45,7 @@ class LAMINA_API Communicator {
   std::string missing_text() const;
 
   Mutex& calls() { return calls_; }  // held during a collective: threads of a rank take turns
+  std::string current_text() const;  // the collective of this moment: "collective 3, all_reduce of f32[100] 'w'"
   FlightRecord& record() { return record_; }
   const FlightRecord& record() const { return record_; }
 

@@ -9,19 +9,11 @@
 namespace lamina::distributed {
 namespace {
 
-JoinsPeers& joining(Device device) {
-  if (auto* joins = dynamic_cast<JoinsPeers*>(&backend_of(device))) return *joins;
-  throw Error(ErrorKind::device, {.what = cat("devices of other ranks cannot be joined with ", device),
-                                  .where = "",
-                                  .why = "only GPUs exchange bytes directly",
-                                  .fix = "start the ranks by mpirun"});
-}
-
 class OverDevices final : public Communicator {
  public:
   OverDevices(int rank, int size, Device device, const std::string& id, Patience patience)
       : Communicator(rank, size, patience), stream_(backend_of(device).default_stream(device)) {
-    peers_ = joining(device).join_peers({.device = device,
+    peers_ = JoinsPeers::of(device).join_peers({.device = device,
                                          .rank = rank,
                                          .ranks = size,
                                          .id = id,
@@ -45,7 +37,7 @@ class OverDevices final : public Communicator {
       t.data = at;
       at += t.bytes;
     }
-    peers_->exchange(stream_, on_device, what());
+    peers_->exchange(stream_, on_device, current_text());
     for (size_t i = 0; i < transfers.size(); ++i)
       if (!transfers[i].sends) to_host(transfers[i].data, on_device[i].data, transfers[i].bytes);
     stream_.backend->synchronize(stream_);
@@ -54,14 +46,14 @@ class OverDevices final : public Communicator {
     const LaunchMemory room(stream_, size_t(size()) * bytes);
     char* place = static_cast<char*>(room.data()) + size_t(rank()) * bytes;
     to_device(place, own, bytes);
-    peers_->all_gather(stream_, place, room.data(), bytes, what());
+    peers_->all_gather(stream_, place, room.data(), bytes, current_text());
     to_host(all, room.data(), room.bytes());
     stream_.backend->synchronize(stream_);
   }
   void broadcast(void* data, size_t bytes, int root) override {
     const LaunchMemory room(stream_, bytes);
     if (rank() == root) to_device(room.data(), data, bytes);
-    peers_->broadcast(stream_, room.data(), bytes, root, what());
+    peers_->broadcast(stream_, room.data(), bytes, root, current_text());
     if (rank() != root) to_host(data, room.data(), bytes);
     stream_.backend->synchronize(stream_);
   }
@@ -74,10 +66,6 @@ class OverDevices final : public Communicator {
   }
 
  private:
-  std::string what() const {
-    const Entry now = record().current();
-    return now.op == Op::none ? std::string("an exchange") : cat("collective ", now.sequence, ", ", text(now));
-  }
   void to_device(void* to, const void* from, size_t bytes) { stream_.backend->copy(stream_, to, from, bytes, CopyKind::to_device); }
   void to_host(void* to, const void* from, size_t bytes) { stream_.backend->copy(stream_, to, from, bytes, CopyKind::to_host); }
   void stalled(const Error& error) override { throw error; }
@@ -121,7 +109,7 @@ std::unique_ptr<Communicator> start_over_devices(const Launch& launch) {
                                     : gpus.unavailable_reason(),
          .fix = "start at most one rank for each GPU; on CPUs start the program by mpirun, srun --mpi=pmix or python -m lamina launch"});
   const CommId meeting(launch.meeting);
-  return join_over_devices(launch.rank, launch.size, device, joining(device).peers_id(), Patience::of_settings());
+  return join_over_devices(launch.rank, launch.size, device, JoinsPeers::of(device).peers_id(), Patience::of_settings());
 }
 
 }  // namespace lamina::distributed

@@ -44,14 +44,7 @@ void require_own_devices(Communicator& c, Device device, JoinsPeers& backend) {
 }  // namespace
 
 std::unique_ptr<Peers> join_devices(Communicator& c, Device device) {
-  require_device(device);
-  auto* joins = dynamic_cast<JoinsPeers*>(&backend_of(device));
-  if (!joins)
-    throw Error(ErrorKind::device, {.what = cat("devices of other ranks cannot be joined with ", device),
-                                    .where = cat("rank ", c.rank()),
-                                    .why = "only GPUs exchange bytes directly",
-                                    .fix = "pass arrays on the CPU, or place the tensor on a GPU"});
-  JoinsPeers& backend = *joins;
+  JoinsPeers& backend = JoinsPeers::of(device);
   require_own_devices(c, device, backend);
   std::string id = c.rank() == 0 ? backend.peers_id() : "";
   uint64_t length = id.size();
@@ -69,25 +62,20 @@ std::unique_ptr<Peers> join_devices(Communicator& c, Device device) {
                              .failed = [&c](const Error& e) { fail_together(c, e); }});
 }
 
-std::string Place::what() const {
-  const Entry now = c_.record().current();
-  return cat("collective ", now.sequence, ", ", text(now));
-}
-
 void Place::exchange(std::span<const Transfer> transfers) const {
   if (on_host()) return c_.exchange(transfers);
-  if (peers_) peers_->exchange(stream_, transfers, what());
+  if (peers_) peers_->exchange(stream_, transfers, c_.current_text());
 }
 
 void Place::all_gather(const void* own, void* all, size_t bytes) const {
   if (on_host()) return c_.all_gather(own, all, bytes);
-  if (peers_) return peers_->all_gather(stream_, own, all, bytes, what());
+  if (peers_) return peers_->all_gather(stream_, own, all, bytes, c_.current_text());
   if (own != all) stream_.backend->copy(stream_, all, own, bytes, CopyKind::within_device);
 }
 
 void Place::broadcast(void* data, size_t bytes, int root) const {
   if (on_host()) return c_.broadcast(data, bytes, root);
-  if (peers_) peers_->broadcast(stream_, data, bytes, root, what());
+  if (peers_) peers_->broadcast(stream_, data, bytes, root, c_.current_text());
 }
 
 void Place::add(const TreeSum& sum, std::span<const void* const> arrays, void* result) const {

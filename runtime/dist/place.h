@@ -37,7 +37,6 @@ class LAMINA_API Place {
 
  private:
   bool on_host() const { return !stream_.backend; }
-  std::string what() const;
   Communicator& c_;
   Peers* peers_ = nullptr;
   mutable Stream stream_;

@@ -41,7 +41,7 @@ TEST(CommonDtype, ArrayTakesTheDtypeOfATensorOfItsKind) {
         if (mixing == Mixing::numbers && kind(a) * kind(b) == 0) continue;
         const std::optional<DType> got = of(mixing, of_tensor(a), array(b));
         EXPECT_EQ(got.has_value(), kind(a) == kind(b)) << a << " and " << b;
-        if (got) EXPECT_EQ(*got, a);
+        EXPECT_EQ(got.value_or(a), a);
         EXPECT_EQ(of(mixing, array(b), of_tensor(a)), got);
       }
   EXPECT_EQ(of(Mixing::strict, array(DType::f32), array(DType::f64)), DType::f64);
