@@ -83,7 +83,8 @@ class Emitter {
                                                    : work.why_no_step.c_str();
       if (why) out.why_in_no_section = why;
     }
-    out.waits = work.device.kind == DeviceKind::gpu && work.node >= 0 && ops::owns_programs(g_[work.node]);
+    out.waits =
+        work.device.kind == DeviceKind::gpu && work.node >= 0 && (ops::owns_programs(g_[work.node]) || ir::has_collective(g_[work.node]));
     if (!work.kernel) out.source_stream = first_stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
     for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
     for (const Place& place : work.outputs) out.outputs.push_back(slot(place));

@@ -88,11 +88,11 @@ Kernel copy_kernel(Device device, const TensorType& type) {
 Selection select_kernels(const ir::Graph& g, const Options& options) {
   Selection out;
   out.graph.resources = g.resources;
-  // Print, check and collectives run on the CPU; values are copied there.
+  // Print and check run on the CPU; values are copied there.
   const Device host = options.device.kind == DeviceKind::gpu ? Device{} : options.device;
   auto device_of = [&](const Node& node) {
     if (node.device && node.device != kAutomatic) return *node.device;  // a region's nodes on kAutomatic stay with the node that owns it
-    return node.op->effect == ir::Effect::host || node.op->effect == ir::Effect::ranks ? host : options.device;
+    return node.op->effect == ir::Effect::host ? host : options.device;
   };
 
   auto emit = [&](auto&& self, ir::Rewriter& to, int n, int depth) -> void {

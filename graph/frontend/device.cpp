@@ -7,6 +7,7 @@
 #include "graph/frontend/variable.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/virtual_gpus.h"
+#include "runtime/dist/world.h"
 
 namespace lamina {
 namespace {
@@ -14,8 +15,12 @@ thread_local std::optional<Device> scope;
 thread_local bool automatic = false;
 std::atomic<bool> eager_functions{false};
 
+// Ranks of one host have GPUs of their own.
 Device first_choice() {
-  static const Device device = backend_of(DeviceKind::gpu).device_count() > 0 ? Device{DeviceKind::gpu, 0, 0} : Device{};
+  static const Device device = [] {
+    const int gpus = backend_of(DeviceKind::gpu).device_count();
+    return gpus == 0 ? Device{} : Device{DeviceKind::gpu, 0, int16_t(gpus == 1 ? 0 : distributed::launch().local_rank % gpus)};
+  }();
   return device;
 }
 }  // namespace

@@ -35,7 +35,7 @@ class Beside {
   std::optional<DeviceScope> scope_;
 };
 
-LAMINA_API Device default_device();  // of the innermost DeviceScope, else the first GPU, else cpu:0
+LAMINA_API Device default_device();  // of the innermost DeviceScope, else this rank's GPU (its number on the host), else cpu:0
 LAMINA_API bool in_device_scope();
 LAMINA_API bool in_automatic_scope();  // the innermost DeviceScope is on "auto"
 // The devices of one kind ("cpu", "gpu"), or of both when it is empty: {"gpu:0"}.

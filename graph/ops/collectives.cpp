@@ -15,6 +15,7 @@ namespace lamina::ops {
 namespace {
 
 using distributed::Communicator;
+using distributed::Place;
 
 const CollectiveAttrs& of(const ir::AttrsBase& attrs) { return ir::attrs_of<CollectiveAttrs>(attrs); }
 
@@ -174,6 +175,7 @@ Communicator& communicator_for(const char* op, const CollectiveAttrs& a) {
 
 void run_all_reduce(const KernelCall& call, const CollectiveAttrs& a) {
   Communicator& c = communicator_for("all_reduce", a);
+  const Place place = Place::of(c, call.stream);
   const std::string line = text(call.line);
   const int64_t own = distributed::leaves_of(c, a.shards).size();
   if (call.in.empty()) return;
@@ -187,50 +189,52 @@ void run_all_reduce(const KernelCall& call, const CollectiveAttrs& a) {
   if (call.in.size() == 1 || c.size() == 1) {  // nothing travels
     for (size_t i = 0; i < call.in.size(); ++i) {
       sum.count = call.out[i]->size();
-      distributed::all_reduce(c, sum, call.in[i]->data, call.out[i]->data, subject);
+      distributed::all_reduce(place, sum, call.in[i]->data, call.out[i]->data, subject);
     }
     return;
   }
   for (const View* v : call.out) sum.count += v->size();
   const size_t unit = size_of(sum.dtype), leaf = size_t(sum.count) * unit;
-  thread_local std::vector<char> leaves, result;  // kept: fresh pages would take longer than the sums
-  leaves.resize(std::max(leaves.size(), leaf * size_t(own)));
-  result.resize(std::max(result.size(), leaf));
+  Place::Room leaves(place, leaf * size_t(own)), result(place, leaf);
+  std::vector<Piece> pieces;
   size_t at = 0;
   for (const View* v : call.in) {
     const size_t bytes = size_t(v->size()) * unit / size_t(own);
-    for (int64_t i = 0; bytes && i < own; ++i)
-      std::memcpy(leaves.data() + size_t(i) * leaf + at, static_cast<const char*>(v->data) + size_t(i) * bytes, bytes);
+    for (int64_t i = 0; i < own; ++i)
+      pieces.push_back({static_cast<const char*>(v->data) + size_t(i) * bytes, leaves.data() + size_t(i) * leaf + at, bytes});
     at += bytes;
   }
-  distributed::all_reduce(c, sum, leaves.data(), result.data(), subject);
+  place.copy(pieces);
+  distributed::all_reduce(place, sum, leaves.data(), result.data(), subject);
+  pieces.clear();
   at = 0;
   for (const View* v : call.out) {
     const size_t bytes = size_t(v->size()) * unit;
-    if (bytes) std::memcpy(v->data, result.data() + at, bytes);
+    pieces.push_back({result.data() + at, v->data, bytes});
     at += bytes;
   }
+  place.copy(pieces);
 }
 void run_all_gather(const KernelCall& call, const CollectiveAttrs& a) {
   const std::string line = text(call.line);
-  distributed::all_gather(communicator_for("all_gather", a), call.in[0]->dtype, call.in[0]->data, call.out[0]->data, call.in[0]->size(),
-                          {.tensor = a.name, .line = line});
+  distributed::all_gather(Place::of(communicator_for("all_gather", a), call.stream), call.in[0]->dtype, call.in[0]->data, call.out[0]->data,
+                          call.in[0]->size(), {.tensor = a.name, .line = line});
 }
 void run_reduce_scatter(const KernelCall& call, const CollectiveAttrs& a) {
   Communicator& c = communicator_for("reduce_scatter", a);
   const std::string line = text(call.line);
   const distributed::SumOf sum{.dtype = call.in[0]->dtype, .count = call.out[0]->size() * c.size(), .shards = a.shards};
-  distributed::reduce_scatter(c, sum, call.in[0]->data, call.out[0]->data, {.tensor = a.name, .line = line});
+  distributed::reduce_scatter(Place::of(c, call.stream), sum, call.in[0]->data, call.out[0]->data, {.tensor = a.name, .line = line});
 }
 void run_broadcast(const KernelCall& call, const CollectiveAttrs& a) {
   const std::string line = text(call.line);
-  const size_t bytes = size_t(call.in[0]->size()) * size_of(call.in[0]->dtype);
-  if (bytes) std::memcpy(call.out[0]->data, call.in[0]->data, bytes);
-  distributed::broadcast(communicator_for("broadcast", a), call.in[0]->dtype, call.out[0]->data, call.in[0]->size(), int(a.root),
-                         {.tensor = a.name, .line = line});
+  const Place place = Place::of(communicator_for("broadcast", a), call.stream);
+  place.copy(std::vector<Piece>{{call.in[0]->data, call.out[0]->data, size_t(call.in[0]->size()) * size_of(call.in[0]->dtype)}});
+  distributed::broadcast(place, call.in[0]->dtype, call.out[0]->data, call.in[0]->size(), int(a.root), {.tensor = a.name, .line = line});
 }
 void run_send_receive(const KernelCall& call, const CollectiveAttrs& a) {
   Communicator& c = communicator_for("send_receive", a);
+  const Place place = Place::of(c, call.stream);
   const std::string line = text(call.line);
   const size_t bytes = size_t(call.in[0]->size()) * size_of(call.in[0]->dtype);
   std::vector<distributed::Transfer> transfers;
@@ -238,13 +242,13 @@ void run_send_receive(const KernelCall& call, const CollectiveAttrs& a) {
   for (size_t i = 0; i < a.routes.size(); i += 2) {
     const int from = int(a.routes[i]), to = int(a.routes[i + 1]);
     receives = receives || to == c.rank();
-    if (from == c.rank() && to == c.rank() && bytes) std::memcpy(call.out[0]->data, call.in[0]->data, bytes);
+    if (from == c.rank() && to == c.rank()) place.copy(std::vector<Piece>{{call.in[0]->data, call.out[0]->data, bytes}});
     if (from == to) continue;
     if (from == c.rank()) transfers.push_back(distributed::to_rank(to, call.in[0]->data, bytes));
     if (to == c.rank()) transfers.push_back(distributed::from_rank(from, call.out[0]->data, bytes));
   }
-  if (!receives && bytes) std::memset(call.out[0]->data, 0, bytes);
-  distributed::send_receive(c, transfers, {.tensor = a.name, .line = line});
+  if (!receives) place.clear(call.out[0]->data, bytes);
+  distributed::send_receive(place, transfers, {.tensor = a.name, .line = line});
 }
 
 template <void (*run)(const KernelCall&, const CollectiveAttrs&)>
@@ -252,8 +256,6 @@ Kernel kernel(const ir::KernelRequest& request) {
   return {[](const KernelCall& call) { run(call, *static_cast<const CollectiveAttrs*>(call.args)); },
           std::make_shared<const CollectiveAttrs>(of(request.attrs))};
 }
-
-constexpr const char* kOnTheCpu = "it runs on the CPU: values are copied there";
 
 }  // namespace
 
@@ -266,8 +268,8 @@ constexpr const char* kOnTheCpu = "it runs on the CPU: values are copied there";
       .vjp = vjp_##run,                                 \
       .batch = batch_##run,                             \
       .cpu = kernel<run_##run>,                         \
+      .cuda = kernel<run_##run>,                        \
       .effect = ir::Effect::ranks,                      \
-      .no_cuda = kOnTheCpu,                             \
       .doc = what,                                      \
   };
 namespace {

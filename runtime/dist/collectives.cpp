@@ -177,7 +177,10 @@ void send_receive(const Place& at, std::span<const Transfer> transfers, Subject 
   at.exchange(transfers);
 }
 
-void end(Communicator& c) { const CheckedCall call(c, {.op = Op::end}, {}); }
+void end(Communicator& c) {
+  const CheckedCall call(c, {.op = Op::end}, {});
+  c.leave_devices();
+}
 
 Range leaves_of(const Communicator& c, int64_t shards) { return part_of(shards, c.size(), c.rank()); }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <thread>
 
+#include "runtime/dist/collectives.h"
+
 namespace lamina::distributed {
 
 Communicator::Communicator(int rank, int size, Patience patience) : rank_(rank), size_(size), patience_(patience) {}
@@ -66,6 +68,21 @@ void Communicator::wait(const std::function<bool()>& done) {
                                             .why = missing_text(),
                                             .fix = "look why those ranks are late; LAMINA_COLLECTIVE_TIMEOUT sets how long ranks wait"}));
   }
+}
+
+Peers& Communicator::joined(Device device) {
+  const std::lock_guard lock(devices_mutex_);
+  std::unique_ptr<Peers>& peers = devices_[device];
+  if (!peers) {
+    distributed::barrier(*this, {.tensor = "the ranks' devices, which are joined"});  // no rank is elsewhere
+    peers = join_devices(*this, device);
+  }
+  return *peers;
+}
+
+void Communicator::leave_devices() {
+  const std::lock_guard lock(devices_mutex_);
+  devices_.clear();
 }
 
 std::string Communicator::current_text() const {

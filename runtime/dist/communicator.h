@@ -2,6 +2,8 @@
 // programs call: they compare what the ranks call before data moves.
 #pragma once
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +37,10 @@ class LAMINA_API Communicator {
   virtual void broadcast(void* data, size_t bytes, int root);
   virtual void barrier();
 
+  // This rank's device, joined with those of the other ranks at the first call, which is collective.
+  Peers& joined(Device device);
+  void leave_devices();  // this rank calls no more collectives on them
+
   // Ends the job on all ranks: their calls throw, or their processes end.
   virtual void abort(const Error& why) = 0;
   // Why the job has ended, where that leaves this process alive.
@@ -62,6 +68,8 @@ class LAMINA_API Communicator {
   const Patience patience_;
   FlightRecord record_;
   Mutex calls_;
+  Mutex devices_mutex_;
+  std::map<Device, std::unique_ptr<Peers>> devices_;
 };
 
 // Ends the job because of a failure that no call of this rank reports: writes the flight record first. Throws nothing.

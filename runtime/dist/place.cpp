@@ -10,15 +10,14 @@
 namespace lamina::distributed {
 namespace {
 
-struct SumOnDevice {
-  TreeSum sum;
-  std::span<const void* const> arrays;
-  void* result = nullptr;
-};
-void run_sum(const KernelCall& call) {
-  const auto& s = *static_cast<const SumOnDevice*>(call.args);
-  kernels::gpu_kernel<&kernels::cuda::tree_sum>()(call.stream, s.sum, s.arrays, s.result);
+// Runs f(stream) as a kernel of this name.
+template <class F>
+void launch_as(const char* name, Stream& stream, const F& f) {
+  const Kernel kernel{.run = [](const KernelCall& call) { (*static_cast<const F*>(call.args))(call.stream); }, .args = nullptr};
+  stream.backend->launch(stream, kernel, {stream, &f, {}, {}}, name);
 }
+
+thread_local std::vector<std::vector<char>> kept_rooms;
 
 // Two ranks on one device would wait for each other for ever, or the library refuses them without a name.
 struct DeviceOfRank {
@@ -80,13 +79,44 @@ void Place::broadcast(void* data, size_t bytes, int root) const {
 
 void Place::add(const TreeSum& sum, std::span<const void* const> arrays, void* result) const {
   if (on_host()) return cpu::tree_sum(sum, arrays, result);
-  const SumOnDevice s{sum, arrays, result};
-  const Kernel kernel{.run = kernels::gpu_kernel<&kernels::cuda::tree_sum>() ? run_sum : nullptr, .args = nullptr};
-  stream_.backend->launch(stream_, kernel, {stream_, &s, {}, {}}, "tree_sum");
+  launch_as("tree_sum", stream_, [&](Stream& s) { kernels::gpu_kernel<&kernels::cuda::tree_sum>()(s, sum, arrays, result); });
 }
 
-Place::Room::Room(const Place& at, size_t bytes) : host_(at.on_host() ? bytes : 0) {
-  if (!at.on_host()) device_ = std::make_unique<LaunchMemory>(at.stream_, bytes);
+void Place::copy(std::span<const Piece> pieces) const {
+  if (!on_host())
+    return launch_as("copy_pieces", stream_, [&](Stream& s) { kernels::gpu_kernel<&kernels::cuda::copy_pieces>()(s, pieces); });
+  for (const Piece& p : pieces)
+    if (p.bytes) std::memcpy(p.to, p.from, p.bytes);
+}
+
+void Place::clear(void* data, size_t bytes) const {
+  if (bytes == 0) return;
+  if (on_host()) {
+    std::memset(data, 0, bytes);
+    return;
+  }
+  const std::vector<char> zeros(bytes);
+  stream_.backend->copy(stream_, data, zeros.data(), bytes, CopyKind::to_device);
+}
+
+Place Place::of(Communicator& c, const Stream& stream) {
+  if (stream.device.kind == DeviceKind::cpu) return {c};
+  return {c, c.size() > 1 ? &c.joined(stream.device) : nullptr, stream};
+}
+
+Place::Room::Room(const Place& at, size_t bytes) {
+  if (!at.on_host()) {
+    device_ = std::make_unique<LaunchMemory>(at.stream_, bytes);
+    return;
+  }
+  if (!kept_rooms.empty()) {
+    host_ = std::move(kept_rooms.back());
+    kept_rooms.pop_back();
+  }
+  if (host_.size() < bytes) host_.resize(bytes);
+}
+Place::Room::~Room() {
+  if (!device_) kept_rooms.push_back(std::move(host_));
 }
 
 }  // namespace lamina::distributed

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 
+#include "kernels/copy_pieces.h"
 #include "kernels/tree_sum.h"
 #include "runtime/device/launch_memory.h"
 #include "runtime/dist/communicator.h"
@@ -17,17 +18,24 @@ class LAMINA_API Place {
   Place(Communicator& c) : c_(c) {}  // in host memory
   // On the stream's device. Collectives return once their work is started; `c` compares the ranks' calls. Without peers: one rank.
   Place(Communicator& c, Peers* peers, Stream stream) : c_(c), peers_(peers), stream_(stream) {}
+  // Where kernels on the stream find their data: the CPU's streams in host memory; a device's in its own, which is joined with those of
+  // the other ranks at its first collective. Collective.
+  static Place of(Communicator& c, const Stream& stream);
   Communicator& ranks() const { return c_; }
 
   void exchange(std::span<const Transfer> transfers) const;
   void all_gather(const void* own, void* all, size_t bytes) const;
   void broadcast(void* data, size_t bytes, int root) const;
   void add(const TreeSum& sum, std::span<const void* const> arrays, void* result) const;
+  void copy(std::span<const Piece> pieces) const;
+  void clear(void* data, size_t bytes) const;
 
-  // Memory for a call.
+  // Memory for a call. A thread keeps that of the host for its next call: fresh pages would take longer than the sums.
   class LAMINA_API Room {
    public:
     Room(const Place& at, size_t bytes);
+    ~Room();
+    Room(const Room&) = delete;
     char* data() { return device_ ? static_cast<char*>(device_->data()) : host_.data(); }
 
    private:

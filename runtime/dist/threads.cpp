@@ -162,6 +162,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, Patien
     } catch (...) {
       own.abort(failed(r, "it has thrown something that is no exception"));
     }
+    own.leave_devices();
   };
   std::vector<std::thread> threads;
   try {

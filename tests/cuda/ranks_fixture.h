@@ -51,11 +51,13 @@ class CudaRanks : public LibraryFixture<FakeNccl> {
     FakeCuda::now().memory = size_t{64} << 20;
     backend_ = std::make_unique<CudaBackend>(fake_api(), [] { return fake_nccl(); });
     replace_backend(DeviceKind::gpu, backend_.get());
-    sum_ = kernels::find_gpu_kernel(kSum);
-    kernels::register_gpu_kernel(kSum, reinterpret_cast<kernels::GpuFunction>(&add_later));
+    for (Replaced& r : replaced_) {
+      r.before = kernels::find_gpu_kernel(r.name);
+      kernels::register_gpu_kernel(r.name, r.later);
+    }
   }
   void TearDown() override {
-    kernels::register_gpu_kernel(kSum, sum_);
+    for (const Replaced& r : replaced_) kernels::register_gpu_kernel(r.name, r.before);
     FakeCuda::now().work.finish_all();
     replace_backend(DeviceKind::gpu, nullptr);
     EXPECT_EQ(fake().created, fake().destroyed + fake().aborted);
@@ -99,19 +101,33 @@ class CudaRanks : public LibraryFixture<FakeNccl> {
   }
 
  private:
-  static inline const char* const kSum = typeid(kernels::GpuKernelName<&kernels::cuda::tree_sum>).name();
-  // tree_sum by the fake GPU.
+  // Kernels by the fake GPU.
+  static void later(Stream& stream, std::function<void()> work) {
+    const auto fake = FakeCuda::lock();
+    fake->work.add(stream.native, {.arguments = {}, .other = std::move(work)});
+  }
+  static void copy_later(Stream& stream, std::span<const Piece> pieces) {
+    later(stream, [all = std::vector<Piece>(pieces.begin(), pieces.end())] {
+      for (const Piece& p : all) std::memcpy(p.to, p.from, p.bytes);
+    });
+  }
   static void add_later(Stream& stream, const TreeSum& sum, std::span<const void* const> arrays, void* result) {
     std::vector<uint8_t> joins(sum.joins, sum.joins + arrays.size());
-    const auto fake = FakeCuda::lock();
-    fake->work.add(stream.native,
-                   {.arguments = {}, .other = [sum, joins, all = std::vector<const void*>(arrays.begin(), arrays.end()), result] {
-                      TreeSum own = sum;
-                      own.joins = joins.data();
-                      lamina::cpu::tree_sum(own, all, result);
-                    }});
+    later(stream, [sum, joins, all = std::vector<const void*>(arrays.begin(), arrays.end()), result] {
+      TreeSum own = sum;
+      own.joins = joins.data();
+      lamina::cpu::tree_sum(own, all, result);
+    });
   }
-  kernels::GpuFunction sum_ = nullptr;
+  struct Replaced {
+    const char* name;
+    kernels::GpuFunction later, before = nullptr;
+  };
+  template <auto kernel>
+  static Replaced replaced(decltype(kernel) by) {
+    return {typeid(kernels::GpuKernelName<kernel>).name(), reinterpret_cast<kernels::GpuFunction>(by)};
+  }
+  std::vector<Replaced> replaced_{replaced<&kernels::cuda::tree_sum>(&add_later), replaced<&kernels::cuda::copy_pieces>(&copy_later)};
 };
 
 }  // namespace lamina::cuda

@@ -59,34 +59,12 @@ class SeveralGpus : public testing::TestWithParam<int> {  // logical devices of 
   // The graph's outputs, then its Variables, after a call.
   static std::vector<Tensor> run(const std::shared_ptr<const exec::Program>& program, const RandomGraph& g) {
     Launch::failed = false;
-    exec::Executor executor(program);
-    std::vector<std::unique_ptr<exec::VariableState>> states;
-    std::vector<exec::VariableState*> variables;
-    for (size_t r = 0; r < g.graph.resources.size(); ++r) {
-      exec::VariableState& s = *states.emplace_back(std::make_unique<exec::VariableState>());
-      s.type = g.graph.resources[r].type, s.name = g.graph.resources[r].name, s.device = program->variables[r].device;
-      if (const auto found = g.resources.find(int(r)); found != g.resources.end())
-        s.buffer = copy_from_host(s.device, found->second.raw(), found->second.byte_count());
-      variables.push_back(&s);
-    }
-    std::vector<BufferRef> in;
-    for (size_t i = 0; i < g.inputs.size(); ++i)
-      in.push_back(copy_from_host(program->input_devices[i], g.inputs[i].raw(), g.inputs[i].byte_count()));
-    const std::vector<BufferRef> out = executor.run(in, variables);
-    std::vector<Tensor> results;
-    const auto take = [&](const TensorType& type, const BufferRef& buffer) {
-      results.emplace_back(type);
-      copy_to_host(results.back().raw(), buffer, 0, results.back().byte_count());
-    };
-    for (size_t o = 0; o < out.size(); ++o) take(program->outputs[o], out[o]);
-    for (const auto& state : states)
-      if (state->buffer) take(state->type, state->buffer);
+    Resources resources;
+    for (const auto& [r, value] : g.resources) resources.emplace(r, value.clone());
+    std::vector<Tensor> results = run_compiled(program, g.graph, g.inputs, &resources);
+    for (const auto& [r, value] : resources) results.push_back(value);
     if (Launch::failed) results.clear();
     return results;
-  }
-  static bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-    return a.size() == b.size() &&
-           std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return x.same_bits(y); });
   }
 
   FakeCuda& fake = FakeCuda::now();
@@ -170,14 +148,14 @@ TEST_P(SeveralGpus, RandomGraphsGiveTheBitsOfOneDeviceAndAMissingWaitIsFound) {
     SCOPED_TRACE(g.seed);
     for (unsigned seed = 0; seed < 4; ++seed) {
       fake.work.random.seed(seed);
-      ASSERT_TRUE(same(run(on_gpus(planned), g), expected)) << describe(g) << exec::print(planned);
+      ASSERT_TRUE(same_bits(run(on_gpus(planned), g), expected)) << describe(g) << exec::print(planned);
     }
     exec::Program without = planned;  // proves that this can fail
     for (exec::Instruction& instruction : without.instructions) instruction.wait_for.clear();
     bool wrong = false;
     for (unsigned seed = 0; seed < 8 && !wrong; ++seed) {
       fake.work.random.seed(seed);
-      wrong = !same(run(on_gpus(without), g), expected);
+      wrong = !same_bits(run(on_gpus(without), g), expected);
     }
     found += wrong, ++tried;
     Launch::all().clear();

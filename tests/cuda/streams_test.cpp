@@ -98,10 +98,6 @@ class CudaStreams : public testing::Test {
     for (const auto& [r, value] : resources) results.push_back(value);
     return results;
   }
-  static bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-    return a.size() == b.size() &&
-           std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return x.same_bits(y); });
-  }
   // Counts calls in the program's nth run.
   int count(size_t n, const std::string& name) {
     return int(std::count_if(calls.at(n).begin(), calls.at(n).end(),
@@ -129,7 +125,7 @@ TEST_F(CudaStreams, TwoBranchesAreOneGraph) {
   auto program = on_gpu(*compile::compile(g.graph, options_of(2)));
   ASSERT_EQ(program->streams.size(), 2u);
   same_addresses = fake.gives_again = true;
-  EXPECT_TRUE(same(run(program, g, 12), expected(g, 12)));
+  EXPECT_TRUE(same_bits(run(program, g, 12), expected(g, 12)));
   // First plain launches: the streams fork and join, with an event at the end of the second branch. The recording has the same events.
   EXPECT_EQ(count(0, "event_record"), 3);
   EXPECT_EQ(count(0, "launch"), 5);
@@ -158,8 +154,8 @@ TEST_F(CudaStreams, EveryEventOfTwoBranchesIsNeeded) {
         const RandomGraph g = branches(seed);
         const std::vector<Tensor> others = branches(seed + 100).inputs;  // otherwise the last call's leftovers would be right
         const std::vector<Tensor> right = expected(g, 1);
-        plain += !same(run(on_gpu(without), g, 1), right);
-        graphs += !same(run(on_gpu(without), g, 2, &others), right);
+        plain += !same_bits(run(on_gpu(without), g, 1), right);
+        graphs += !same_bits(run(on_gpu(without), g, 2, &others), right);
       }
       EXPECT_GE(plain, 5) << "wait " << w << " of instruction " << i;
       EXPECT_GE(graphs, 5) << "wait " << w << " of instruction " << i;
@@ -181,7 +177,7 @@ TEST_F(CudaStreams, RandomGraphsGiveTheBitsOfOneStreamOfTheCpu) {
     const std::vector<Tensor> right = expected(g, 4);
     for (unsigned seed = 0; seed < 4; ++seed) {
       fake.work.random.seed(seed);
-      ASSERT_TRUE(same(run(on_gpu(planned), g, 4), right)) << describe(g) << exec::print(planned);
+      ASSERT_TRUE(same_bits(run(on_gpu(planned), g, 4), right)) << describe(g) << exec::print(planned);
     }
     exec::Program without = planned;  // proves that this can fail
     for (exec::Instruction& instruction : without.instructions) instruction.wait_for.clear();
@@ -189,7 +185,7 @@ TEST_F(CudaStreams, RandomGraphsGiveTheBitsOfOneStreamOfTheCpu) {
     bool wrong = false;
     for (unsigned seed = 0; seed < 8 && !wrong; ++seed) {
       fake.work.random.seed(seed);
-      wrong = !same(run(on_gpu(without), g, 1), first_call);
+      wrong = !same_bits(run(on_gpu(without), g, 1), first_call);
     }
     found += wrong, ++tried;
     Launch::all().clear();

@@ -215,7 +215,7 @@ TEST(Place, RandomGraphsOnSeveralDevicesHaveTheBitsOfOne) {
         EXPECT_EQ(exec::what_is_unordered(*program), "") << exec::print(*program);
         several += devices_of(*program).size() > 1;
         waits += remove_each_wait(*program);
-        return run_compiled(with_delays(*program, chance), g, inputs, resources, options, 1);
+        return run_compiled(with_delays(*program, chance), g, inputs, resources);
       });
     };
     Options one;
