@@ -15,8 +15,6 @@ namespace {
   throw Error(kind, {.what = what, .where = "", .why = why, .fix = fix});
 }
 
-Tensor on_host(std::shared_ptr<Buffer> buffer, TensorType type) { return Tensor(std::move(buffer), type); }
-
 // --- where elements come from ---
 
 class RowedPass final : public ElementPass {
@@ -31,7 +29,7 @@ class RowedPass final : public ElementPass {
       const int64_t bytes = byte_size(type), row_bytes = now_.rows.empty() ? 0 : bytes / static_cast<int64_t>(now_.rows.size());
       auto host = std::make_shared<Buffer>(Device{}, static_cast<size_t>(bytes));
       gather_rows(host->data(), source.data(), row_bytes, now_.rows);
-      out.push_back(on_host(std::move(host), type));
+      out.push_back(Tensor(std::move(host), type));
     }
     return true;
   }
@@ -57,7 +55,7 @@ class Counted final : public Elements {
       if (!rows->next(row)) return false;
       auto number = std::make_shared<Buffer>(Device{}, sizeof(int64_t));
       std::memcpy(number->data(), row.rows.data(), sizeof(int64_t));
-      out.assign(1, on_host(std::move(number), {DType::i64, {}}));
+      out.assign(1, Tensor(std::move(number), {DType::i64, {}}));
       return true;
     }
     int64_t skip(int64_t n) override { return rows->skip(n); }
@@ -77,13 +75,11 @@ class Generated final : public Elements {
     explicit Pass(std::function<Generator()> start) : start(std::move(start)) {}
     bool next(Element& out) override {
       if (ended) return false;
-      try {
+      ended = true;  // a generator that has failed gives nothing more
+      ended = !for_item("the generator", item, [&] {
         if (!generator) generator = start();
-        ended = !generator(out);
-      } catch (...) {
-        ended = true;  // a generator that has failed gives nothing more
-        rethrow_for(std::current_exception(), "the generator", item);
-      }
+        return generator(out);
+      });
       ++item;
       return !ended;
     }
@@ -136,7 +132,7 @@ struct Stack {
       if (bytes > 0) copy_into(to, one, item[c]);
       to += bytes;
     }
-    return on_host(std::move(buffer), type);
+    return Tensor(std::move(buffer), type);
   }
 
   void fill(std::byte* to, size_t bytes, DType dtype) const {
@@ -184,11 +180,7 @@ class Filtered final : public Elements {
     bool next(Element& out) override {
       while (from->next(out)) {
         const int64_t number = item++;
-        try {
-          if (keep(out, number)) return true;
-        } catch (...) {
-          rethrow_for(std::current_exception(), "filter", number);
-        }
+        if (for_item("filter", number, [&] { return keep(out, number); })) return true;
       }
       return false;
     }
@@ -240,11 +232,7 @@ class Interleaved final : public Elements {
         return false;
       }
       const int64_t number = item++;
-      try {
-        open.push_back(make(element, number)->start());
-      } catch (...) {
-        rethrow_for(std::current_exception(), "interleave", number);
-      }
+      open.push_back(for_item("interleave", number, [&] { return make(element, number)->start(); }));
       return true;
     }
     std::unique_ptr<ElementPass> from;
@@ -370,14 +358,6 @@ class Cached final : public Elements {
 };
 
 }  // namespace
-
-void rethrow_for(const std::exception_ptr& error, const char* step, int64_t item) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    throw e.at(cat("item ", item, " of ", step));
-  }
-}
 
 std::unique_ptr<ElementPass> Rowed::start() const { return std::make_unique<RowedPass>(sources_, *order_); }
 ElementsRef counted_elements(int64_t n) { return std::make_shared<Counted>(n); }

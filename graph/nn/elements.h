@@ -54,7 +54,14 @@ ElementsRef zipped_elements(std::vector<ElementsRef> parts);
 // Keeps the elements of the first whole pass in memory; later passes read them there.
 ElementsRef cached_elements(ElementsRef from);
 
-// The same exception, with the item's number where it is an Error.
-[[noreturn]] void rethrow_for(const std::exception_ptr& error, const char* step, int64_t item);
+// f(), whose Errors name the item: "item 3 of map".
+template <class F>
+auto for_item(const char* step, int64_t item, F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    throw e.at(cat("item ", item, " of ", step));
+  }
+}
 
 }  // namespace lamina::data

@@ -175,7 +175,7 @@ class AheadPass final : public ElementPass {
     s.room.notify_all();
     lock.unlock();
     if (slot.error && !step_) std::rethrow_exception(slot.error);
-    if (slot.error) rethrow_for(slot.error, step_, item);
+    if (slot.error) for_item(step_, item, [&] { std::rethrow_exception(slot.error); });
     out = std::move(slot.element);
     return true;
   }
@@ -244,11 +244,7 @@ class Mapped final : public Elements {
     bool next(Element& out) override {
       if (!from->next(out)) return false;
       const int64_t number = item++;
-      try {
-        out = function(out, number);
-      } catch (...) {
-        rethrow_for(std::current_exception(), "map", number);
-      }
+      out = for_item("map", number, [&] { return function(out, number); });
       return true;
     }
     int64_t skip(int64_t n) override {
