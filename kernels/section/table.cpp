@@ -1,5 +1,6 @@
 #include "kernels/section/table.h"
 
+#include <algorithm>
 #include <iomanip>
 
 #include "kernels/section/access.h"
@@ -161,31 +162,40 @@ bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of
   return !(parts > 0 && parts == parts_of(b, of_b) && x.begin == y.begin && x.end == y.end);
 }
 
+void EarlierAccesses::add(const Step& step, const Access& access) {
+  const OperandRange& range = ranges_[size_t(access.buffer)];
+  const bool known = index_.any_overlapping(range, [&](int number) {  // conflicts with the same accesses
+    const Earlier& e = list_[size_t(number)];
+    const OperandRange& other = ranges_[size_t(e.access.buffer)];
+    return other.begin == range.begin && other.end == range.end && e.access.write == access.write && e.step->partition == step.partition &&
+           e.step->owner == step.owner && parts_of(*e.step, e.access) == parts_of(step, access);
+  });
+  if (known) return;
+  index_.add(range, int(list_.size()));
+  list_.push_back({&step, access});
+}
+
+const EarlierAccesses::Earlier* EarlierAccesses::conflicting(const Step& step, const Access& access) const {
+  const Earlier* found = nullptr;
+  index_.any_overlapping(ranges_[size_t(access.buffer)], [&](int number) {
+    const Earlier& e = list_[size_t(number)];
+    if (conflict(*e.step, e.access, step, access, ranges_)) found = &e;
+    return found != nullptr;
+  });
+  return found;
+}
+
 void place_barriers(Table& table, const std::vector<OperandRange>& ranges) {
-  struct Earlier {
-    Access access;
-    const Step* step;
-  };
-  std::vector<Earlier> reads, writes;  // since the last barrier
+  EarlierAccesses earlier(ranges);
   std::vector<Access> accesses;
   for (Step& step : table.steps) {
     step.barrier_before = false;
     if (table.threads == 1) continue;
     accesses_of(table, step, accesses);
-    auto meets = [&](const Access& access, const std::vector<Earlier>& earlier) {
-      for (const Earlier& e : earlier)
-        if (conflict(*e.step, e.access, step, access, ranges)) return true;
-      return false;
-    };
-    for (const Access& access : accesses) {
-      if (meets(access, writes) || (access.write && meets(access, reads))) {
-        step.barrier_before = true;
-        reads.clear();
-        writes.clear();
-        break;
-      }
-    }
-    for (const Access& access : accesses) (access.write ? writes : reads).push_back({access, &step});
+    step.barrier_before =
+        std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return earlier.conflicting(step, access); });
+    if (step.barrier_before) earlier.clear();
+    for (const Access& access : accesses) earlier.add(step, access);
   }
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 
 #include "kernels/section/access.h"
 #include "runtime/core/error.h"
@@ -12,10 +11,10 @@ bool same(const OperandRange& a, const OperandRange& b) { return a.space == b.sp
 class TableValidator {
  public:
   TableValidator(const Table& table, const std::vector<OperandRange>& ranges, int inputs)
-      : table_(table), ranges_(ranges), inputs_(inputs), state_(ranges.size()), written_(ranges.size()) {
+      : table_(table), ranges_(ranges), inputs_(inputs), state_(ranges.size()), written_(ranges.size()), earlier_(ranges) {
     for (size_t i = 0; i < ranges.size(); ++i)
       if (int(i) < inputs || ranges[i].holds_value) state_[i] = State::valid;
-    for (size_t i = 0; i < ranges.size(); ++i) of_space_[ranges[i].space].push_back(int(i));
+    for (size_t i = 0; i < ranges.size(); ++i) index_.add(ranges[i], int(i));
   }
 
   void run() {
@@ -150,8 +149,10 @@ class TableValidator {
   // A view of bytes written under other buffer numbers: every byte must have been written.
   bool covered(const OperandRange& range) const {
     std::vector<std::pair<int64_t, int64_t>> parts;
-    for (int other : of_space_.at(range.space))
+    index_.any_overlapping(range, [&](int other) {
       if (state_[size_t(other)] == State::valid) parts.emplace_back(ranges_[size_t(other)].begin, ranges_[size_t(other)].end);
+      return false;
+    });
     std::sort(parts.begin(), parts.end());
     int64_t reached = range.begin;
     for (auto [begin, end] : parts)
@@ -161,15 +162,12 @@ class TableValidator {
 
   void check_barrier(const Step& step) {
     if (table_.threads == 1) return;
-    if (step.barrier_before) since_barrier_ = number_;
-    for (size_t earlier = since_barrier_; earlier < number_; ++earlier) {
-      accesses_of(table_, table_.steps[earlier], earlier_);
-      for (const Access& a : earlier_)
-        for (const Access& b : accesses_)
-          if (conflict(table_.steps[earlier], a, step, b, ranges_))
-            fail(cat("needs a barrier before it: step ", earlier, a.write ? " writes %" : " reads %", a.buffer, ", it ",
-                     b.write ? "writes %" : "reads %", b.buffer));
-    }
+    if (step.barrier_before) earlier_.clear();
+    for (const Access& b : accesses_)
+      if (const EarlierAccesses::Earlier* a = earlier_.conflicting(step, b))
+        fail(cat("needs a barrier before it: step ", a->step - table_.steps.data(), a->access.write ? " writes %" : " reads %",
+                 a->access.buffer, ", it ", b.write ? "writes %" : "reads %", b.buffer));
+    for (const Access& b : accesses_) earlier_.add(step, b);
   }
 
   // A buffer never written under its own number is an input or a view of other buffers, so its bytes may change.
@@ -177,9 +175,10 @@ class TableValidator {
     for (const Access& access : accesses_) {
       if (!access.write) continue;
       const OperandRange& range = ranges_[size_t(access.buffer)];
-      for (int other : of_space_.at(range.space))
-        if (other != access.buffer && written_[size_t(other)] && overlap(range, ranges_[size_t(other)]))
-          state_[size_t(other)] = State::overwritten;
+      index_.any_overlapping(range, [&](int other) {
+        if (other != access.buffer && written_[size_t(other)]) state_[size_t(other)] = State::overwritten;
+        return false;
+      });
     }
     for (const Access& access : accesses_)
       if (access.write) state_[size_t(access.buffer)] = State::valid, written_[size_t(access.buffer)] = true;
@@ -189,10 +188,11 @@ class TableValidator {
   const std::vector<OperandRange>& ranges_;
   const int inputs_;
   std::vector<State> state_;
-  std::vector<char> written_;                 // by a step of this section
-  std::map<int, std::vector<int>> of_space_;  // buffers of each space
-  std::vector<Access> accesses_, earlier_;
-  size_t number_ = 0, since_barrier_ = 0;
+  std::vector<char> written_;  // by a step of this section
+  RangeIndex index_;           // of all buffers
+  EarlierAccesses earlier_;    // since the last barrier
+  std::vector<Access> accesses_;
+  size_t number_ = 0;
 };
 
 }  // namespace

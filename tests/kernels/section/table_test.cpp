@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
+#include "kernels/section/access.h"
 #include "runtime/core/error.h"
 #include "tests/kernels/cpu/section_builder.h"
 
@@ -189,6 +193,44 @@ TEST(SectionValidator, AcceptsAViewOfWrittenMemory) {
   EXPECT_TRUE(s.table.steps[1].barrier_before);
   s.ranges[size_t(view)].end += 4;  // one number more than was written
   EXPECT_THROW(validate(s.table, s.ranges, s.inputs), Error);
+}
+
+// Against a look at every range, and at every earlier access.
+TEST(SectionTable, OverlapsAndConflictsAreFoundAmongMany) {
+  std::mt19937 random(3);
+  const auto below = [&](unsigned n) { return int(random() % n); };
+  for (int round = 0; round < 200; ++round) {
+    std::vector<OperandRange> ranges;
+    for (int i = 0; i < 40; ++i) {
+      const int64_t begin = below(30) * 16;
+      ranges.push_back({.space = below(3), .begin = begin, .end = begin + below(1 + below(300))});
+    }
+    RangeIndex index;
+    for (int i = 0; i < 40; ++i) index.add(ranges[size_t(i)], i);
+    for (const OperandRange& range : ranges) {
+      std::set<int> found, expected;
+      index.any_overlapping(range, [&](int number) { return !found.insert(number).second; });
+      for (int i = 0; i < 40; ++i)
+        if (overlap(range, ranges[size_t(i)])) expected.insert(i);
+      ASSERT_EQ(found, expected);
+    }
+    std::vector<Step> steps(30);
+    std::vector<Access> accesses;
+    EarlierAccesses earlier(ranges);
+    for (size_t n = 0; n < steps.size(); ++n) {
+      Step& step = steps[n];
+      step.partition = std::array{Partition::rows, Partition::tiles, Partition::one}[size_t(below(3))];
+      step.owner = step.partition == Partition::one ? below(2) : 0, step.rows = 1 + below(2);
+      const Access access{below(40), below(2) == 0, below(2) == 0, false};
+      bool expected = false;
+      for (size_t e = 0; e < n; ++e) expected = expected || conflict(steps[e], accesses[e], step, access, ranges);
+      const EarlierAccesses::Earlier* found = earlier.conflicting(step, access);
+      ASSERT_EQ(found != nullptr, expected);
+      EXPECT_TRUE(!found || conflict(*found->step, found->access, step, access, ranges));
+      earlier.add(step, access);
+      accesses.push_back(access);
+    }
+  }
 }
 
 }  // namespace
