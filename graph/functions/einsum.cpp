@@ -212,6 +212,15 @@ class Contraction {
     const bool small = !is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64;
     if (small) a.t = astype(here(a.t), DType::i32), b.t = astype(here(b.t), DType::i32);
 
+    // Dot products of two stacks are long sums, not matrices.
+    if (of_a.empty() && of_b.empty() && !shared.empty()) {
+      const Labels order = joined({&shared, &summed});
+      Axes axes;
+      for (size_t i = shared.size(); i < order.size(); ++i) axes.push_back(int64_t(i));
+      const Tensor y = sum(here(here(ordered(a, order).t) * here(ordered(b, order).t)), axes);
+      return {small ? astype(here(y), dtype) : y, shared};
+    }
+
     // Both as stacks of matrices; matmul's flags save transpositions.
     const bool transpose_a = !(a.labels == joined({&shared, &of_a, &summed})) && a.labels == joined({&shared, &summed, &of_a});
     const bool transpose_b = b.labels == joined({&shared, &of_b, &summed}) && !(b.labels == joined({&shared, &summed, &of_b}));

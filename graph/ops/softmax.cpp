@@ -47,6 +47,7 @@ bool step_softmax(const ir::KernelRequest& request, ir::SectionStep& out) {
   const TensorType& x = request.in[0];
   if (!(is_section_matrix(x) || is_section_stack(x)) || softmax_axis(def, request.attrs, x) != int(x.rank()) - 1) return false;
   set_step(out, kind, section::Partition::rows, request.in[0], {section::Broadcast::full}, {section::Broadcast::full});
+  if (size_of(request.in[0].shape).known()) out.flops = 16.0 * double(size_of(request.in[0].shape).number());  // an exponential each
   if (x.rank() == 3) set_models(out, request, std::array<size_t, 2>{2, 2});
   return true;
 }

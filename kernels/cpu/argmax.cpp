@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/shared_out.h"
 #include "kernels/cpu/strided.h"
-#include "runtime/core/config.h"
-#include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
 namespace {
@@ -28,6 +27,27 @@ bool beats(T b, T a) {
   return b > a || (b != b && a == a);
 }
 
+// Of n elements side by side. Lanes find the largest, which is then looked for, so that the compiler may use vectors.
+template <class T>
+int64_t argmax_of_line(const T* x, int64_t n) {
+  constexpr int64_t kLanes = 64 / int64_t(sizeof(T));
+  T best[kLanes], nan[kLanes] = {};
+  std::fill(best, best + kLanes, x[0]);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int64_t j = 0; j < kLanes; ++j) {
+      const T v = x[i + j];
+      best[j] = v > best[j] ? v : best[j];
+      nan[j] = v != v ? v : nan[j];
+    }
+  T high = best[0];
+  bool any = x[0] != x[0];
+  for (int64_t j = 0; j < kLanes; ++j) high = best[j] > high ? best[j] : high, any |= nan[j] != nan[j];
+  for (; i < n; ++i) high = x[i] > high ? x[i] : high, any |= x[i] != x[i];
+  if (any) return std::find_if(x, x + n, [](T v) { return v != v; }) - x;
+  return std::find(x, x + n, high) - x;
+}
+
 template <class T>
 void argmax_part(const ArgmaxJob& job, int64_t begin, int64_t end) {
   using C = std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, float, T>;
@@ -38,6 +58,13 @@ void argmax_part(const ArgmaxJob& job, int64_t begin, int64_t end) {
     const int64_t n = std::min({kArgmaxColumns, end - begin, cursor.inner - cursor.in_row});
     const T* first = x + cursor.row_offset(job.strides) + cursor.in_row * step;
     int64_t* index = job.out + begin;
+    if constexpr (std::is_same_v<C, T> && !std::is_same_v<T, bool>)
+      if (job.step == 1 && job.length > 1) {
+        for (int64_t j = 0; j < n; ++j) index[j] = argmax_of_line(first + j * step, job.length);
+        begin += n;
+        if (begin < end) cursor.advance(n);
+        continue;
+      }
     C best[kArgmaxColumns];
     for (int64_t j = 0; j < n; ++j) best[j] = C(first[j * step]), index[j] = 0;
     if (n == 1) {
@@ -69,16 +96,8 @@ void argmax(Stream& stream, const View& x, const View& out, int axis) {
   }
   if (job.outputs == 0) return;
   with_dtype(x.dtype, [&]<class T>() {
-    const int threads = job.outputs * job.length < kArgmaxWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), job.outputs));
-    if (threads == 1) return argmax_part<T>(job, 0, job.outputs);
-    ThreadPool::of(stream.device)
-        .run(
-            threads,
-            [](void* c, int thread, int count, ThreadPool::Barrier&) {
-              const ArgmaxJob& shared = *static_cast<const ArgmaxJob*>(c);
-              argmax_part<T>(shared, shared.outputs * thread / count, shared.outputs * (thread + 1) / count);
-            },
-            &job);
+    share_out(stream, job.outputs, job.outputs * job.length, kArgmaxWorthThreads,
+              [&](int64_t begin, int64_t end) { argmax_part<T>(job, begin, end); });
   });
 }
 

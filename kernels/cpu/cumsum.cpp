@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "runtime/core/config.h"
+#include "kernels/cpu/shared_out.h"
 #include "runtime/core/dtype.h"
-#include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
 namespace {
@@ -50,17 +49,7 @@ void cumsum(Stream& stream, const View& x, const View& out, int axis, bool rever
   const int64_t units = job.outer * job.tiles();
   if (units == 0 || job.length == 0) return;
   with_dtype(x.dtype, [&]<class T>() {
-    const int threads = x.size() < kCumsumWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), units));
-    if (threads == 1) return cumsum_part<T>(job, 0, units);
-    ThreadPool::of(stream.device)
-        .run(
-            threads,
-            [](void* c, int thread, int count, ThreadPool::Barrier&) {
-              const CumsumJob& shared = *static_cast<const CumsumJob*>(c);
-              const int64_t all = shared.outer * shared.tiles();
-              cumsum_part<T>(shared, all * thread / count, all * (thread + 1) / count);
-            },
-            &job);
+    share_out(stream, units, x.size(), kCumsumWorthThreads, [&](int64_t begin, int64_t end) { cumsum_part<T>(job, begin, end); });
   });
 }
 

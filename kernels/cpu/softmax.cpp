@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/indices.h"
+#include "kernels/cpu/shared_out.h"
 
 namespace lamina::kernels::cpu {
 namespace {
+
+constexpr int64_t kSoftmaxWorthThreads = 16 * 1024;  // elements
 
 // One row whose elements are `stride` apart. Sums in row order, in double.
 template <bool log, class T>
@@ -30,23 +32,28 @@ void softmax_row(const T* x, T* y, int64_t n, int64_t stride) {
 }
 
 template <bool log, class T>
-void each_row(const View& x, const View& y, int axis) {
+void each_row(Stream& stream, const View& x, const View& y, int axis) {
   int64_t outer = 1, n = x.shape[axis], inner = 1;
   for (int i = 0; i < axis; ++i) outer *= x.shape[i];
   for (int i = axis + 1; i < x.rank; ++i) inner *= x.shape[i];
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) softmax_row<log>(x.as<const T>() + o * n * inner + i, y.as<T>() + o * n * inner + i, n, inner);
+  const auto rows = [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t at = r / inner * n * inner + r % inner;
+      softmax_row<log>(x.as<const T>() + at, y.as<T>() + at, n, inner);
+    }
+  };
+  share_out(stream, outer * inner, x.size(), kSoftmaxWorthThreads, rows);
 }
 
 }  // namespace
 
 template <class T>
-void softmax(Stream&, const View& x, const View& y, int axis) {
-  each_row<false, T>(x, y, axis);
+void softmax(Stream& stream, const View& x, const View& y, int axis) {
+  each_row<false, T>(stream, x, y, axis);
 }
 template <class T>
-void log_softmax(Stream&, const View& x, const View& y, int axis) {
-  each_row<true, T>(x, y, axis);
+void log_softmax(Stream& stream, const View& x, const View& y, int axis) {
+  each_row<true, T>(stream, x, y, axis);
 }
 
 void softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {

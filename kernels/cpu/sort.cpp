@@ -1,22 +1,24 @@
-// Elements become unsigned keys with the same order. Short rows are sorted by comparisons, long ones by radix sort (LSD, 11 bits per pass).
+// Elements become unsigned keys with the same order. Short rows are sorted by comparisons, others by radix sort (LSD), whose digits are as
+// wide as counting them is worth.
 // Indices travel with the keys; for 32-bit keys in the lower half of a 64-bit word. Rows are shared among threads.
 #include "kernels/sort.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/indices.h"
+#include "kernels/cpu/shared_out.h"
 #include "kernels/cpu/strided.h"
-#include "runtime/core/config.h"
-#include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kLong = 1024;                   // row length from which radix sort is faster
-constexpr int64_t kSortWorthThreads = 16 * 1024;  // elements
+constexpr int64_t kRadix = 96, kWideDigits = 16 * 1024;  // row lengths from which radix sort, and digits of 11 bits, are faster
+constexpr int64_t kFew = 64;                             // values of top_k that are kept in order while a row is read
+constexpr int64_t kSortWorthThreads = 16 * 1024;         // elements
 
 // --- keys ---
 
@@ -96,30 +98,34 @@ auto key_in(const I& item)
   return item.key();
 }
 
-// Stable sort of items by key; `other` is a buffer of the same length. The result is in `items`.
-template <class I>
-void sort_items(std::vector<I>& items, std::vector<I>& other) {
+template <int kBits, class Count, class I>
+void radix_sort(std::vector<I>& items, std::vector<I>& other) {
   const int64_t n = int64_t(items.size());
-  if (n < kLong) return std::sort(items.begin(), items.end());
   using K = decltype(key_in(items[0]));
-  constexpr int kBits = 11, kDigits = (8 * int(sizeof(K)) + kBits - 1) / kBits;
+  constexpr int kDigits = (8 * int(sizeof(K)) + kBits - 1) / kBits;
   constexpr K kMask = (K(1) << kBits) - 1;
-  std::vector<int64_t> counts(size_t(kDigits) << kBits, 0);
+  std::vector<Count> counts(size_t(kDigits) << kBits, 0);
   for (const I& item : items) {
     const K key = key_in(item);
     for (int d = 0; d < kDigits; ++d) ++counts[(size_t(d) << kBits) + size_t(key >> (d * kBits) & kMask)];
   }
   other.resize(items.size());
   for (int d = 0; d < kDigits; ++d) {
-    int64_t* count = counts.data() + (size_t(d) << kBits);
-    if (count[size_t(key_in(items[0]) >> (d * kBits) & kMask)] == n) continue;  // all have the same digit
-    for (int64_t place = 0, i = 0; i <= int64_t(kMask); ++i) {
-      const int64_t here = count[i];
-      count[i] = place, place += here;
-    }
+    Count* count = counts.data() + (size_t(d) << kBits);
+    if (int64_t(count[size_t(key_in(items[0]) >> (d * kBits) & kMask)]) == n) continue;  // all have the same digit
+    Count place = 0;
+    for (size_t i = 0; i <= size_t(kMask); ++i) place += std::exchange(count[i], place);
     for (const I& item : items) other[size_t(count[size_t(key_in(item) >> (d * kBits) & kMask)]++)] = item;
     items.swap(other);
   }
+}
+
+// Stable sort of items by key; `other` is a buffer of the same length. The result is in `items`.
+template <class I>
+void sort_items(std::vector<I>& items, std::vector<I>& other) {
+  const int64_t n = int64_t(items.size());
+  if (n < kRadix) return std::sort(items.begin(), items.end());
+  n < kWideDigits ? radix_sort<8, uint32_t>(items, other) : radix_sort<11, int64_t>(items, other);
 }
 
 // --- rows ---
@@ -143,23 +149,19 @@ struct Rows {
   }
 };
 
-// Runs part(first row, end) on threads.
-template <class F>
-void share_rows(Stream& stream, int64_t rows, int64_t length, F part) {
-  const int threads = rows * length < kSortWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), rows));
-  if (threads <= 1) return part(int64_t(0), rows);
-  struct Job {
-    F* part;
-    int64_t rows;
-  } job{&part, rows};
-  ThreadPool::of(stream.device)
-      .run(
-          threads,
-          [](void* c, int thread, int count, ThreadPool::Barrier&) {
-            const Job& j = *static_cast<Job*>(c);
-            (*j.part)(j.rows* thread / count, j.rows * (thread + 1) / count);
-          },
-          &job);
+// The items of the k largest elements, from the largest on.
+template <class T, class I>
+void largest(const T* x, int64_t step, int64_t n, int64_t k, std::vector<I>& items) {
+  items.clear();
+  KeyOf<T> last = ~KeyOf<T>(0);  // of the k found so far
+  for (int64_t i = 0; i < n; ++i) {
+    const KeyOf<T> key = ~equal_key(x[i * step]);
+    if (int64_t(items.size()) == k && key >= last) continue;  // equal ones that come later stay out
+    if (int64_t(items.size()) == k) items.pop_back();
+    const I item = I::of(key, i);
+    items.insert(std::upper_bound(items.begin(), items.end(), item), item);
+    last = items.back().key();
+  }
 }
 
 // Calls use(items of the row) with keys and indices; `turned` for descending order.
@@ -188,7 +190,7 @@ template <class T>
 void sort(Stream& stream, const View& x, const View& y, int axis, bool descending) {
   const Rows rows(x, y, axis);
   if (rows.length == 0) return;
-  share_rows(stream, rows.count, rows.length, [&](int64_t begin, int64_t end) {
+  share_out(stream, rows.count, rows.count * rows.length, kSortWorthThreads, [&](int64_t begin, int64_t end) {
     std::vector<KeyOf<T>> keys(static_cast<size_t>(rows.length)), other;
     for (int64_t r = begin; r < end; ++r) {
       const T* from = x.as<const T>() + rows.offset(r, rows.x);
@@ -206,7 +208,7 @@ template <class T>
 void argsort(Stream& stream, const View& x, const View& places, int axis, bool descending) {
   const Rows rows(x, places, axis);
   with_items<T>(rows.length, [&]<class I>() {
-    share_rows(stream, rows.count, rows.length, [&](int64_t begin, int64_t end) {
+    share_out(stream, rows.count, rows.count * rows.length, kSortWorthThreads, [&](int64_t begin, int64_t end) {
       std::vector<I> items, other;
       for (int64_t r = begin; r < end; ++r)
         each_order(x.as<const T>() + rows.offset(r, rows.x), rows.step, rows.length, descending, items, other, [&](auto& in, auto& spare) {
@@ -223,21 +225,24 @@ void top_k(Stream& stream, const View& x, const View& values, const View& places
   const Rows rows(x, x, x.rank - 1);
   const int64_t k = values.shape[values.rank - 1];
   with_items<T>(rows.length, [&]<class I>() {
-    share_rows(stream, rows.count, rows.length, [&](int64_t begin, int64_t end) {
+    share_out(stream, rows.count, rows.count * rows.length, kSortWorthThreads, [&](int64_t begin, int64_t end) {
       std::vector<I> items, other;
       for (int64_t r = begin; r < end; ++r) {
         const T* from = x.as<const T>() + rows.offset(r, rows.x);
-        each_order(from, rows.step, rows.length, true, items, other, [&](auto& in, auto& spare) {
-          if (k <= rows.length / 8)
-            std::partial_sort(in.begin(), in.begin() + k, in.end());
-          else
-            sort_items(in, spare);
-          for (int64_t i = 0; i < k; ++i) {
-            const int64_t place = in[size_t(i)].place();
-            places.as<int64_t>()[r * k + i] = place;
-            values.as<T>()[r * k + i] = from[place * rows.step];
-          }
-        });
+        if (k <= kFew && k <= rows.length / 8)
+          largest(from, rows.step, rows.length, k, items);
+        else
+          each_order(from, rows.step, rows.length, true, items, other, [&](auto& in, auto& spare) {
+            if (k <= rows.length / 8)
+              std::partial_sort(in.begin(), in.begin() + k, in.end());
+            else
+              sort_items(in, spare);
+          });
+        for (int64_t i = 0; i < k; ++i) {
+          const int64_t place = items[size_t(i)].place();
+          places.as<int64_t>()[r * k + i] = place;
+          values.as<T>()[r * k + i] = from[place * rows.step];
+        }
       }
     });
   });
@@ -248,7 +253,7 @@ void unique(Stream& stream, const View& x, const View& first, const View& which,
   const Rows rows(x, x, x.rank - 1);
   const int64_t n = rows.length;
   with_items<T>(n, [&]<class I>() {
-    share_rows(stream, rows.count, n, [&](int64_t begin, int64_t end) {
+    share_out(stream, rows.count, rows.count * n, kSortWorthThreads, [&](int64_t begin, int64_t end) {
       std::vector<I> items, other;
       for (int64_t r = begin; r < end; ++r)
         each_order(x.as<const T>() + rows.offset(r, rows.x), rows.step, n, false, items, other, [&](auto& in, auto& spare) {
@@ -273,7 +278,7 @@ void searchsorted(Stream& stream, const View& sorted, const View& values, const 
   int64_t rows = 1;
   for (int a = 0; a + 1 < sorted.rank; ++a) rows *= sorted.shape[a];
   const int64_t total = values.size(), per_row = rows ? total / rows : 0;
-  share_rows(stream, total, 16, [&](int64_t begin, int64_t end) {
+  share_out(stream, total, 16 * total, kSortWorthThreads, [&](int64_t begin, int64_t end) {
     for (int64_t v = begin; v < end; ++v) {
       const T* row = sorted.as<const T>() + v / per_row * n;
       const KeyOf<T> key = equal_key(values.as<const T>()[v]);
