@@ -6,6 +6,8 @@ import time
 
 from . import _border
 
+__all__ = ["ProgressBar", "format_duration", "format_metric", "format_step_time"]
+
 CELLS = 30
 REDRAW_SECONDS = 0.1  # on a terminal
 LINE_SECONDS = 10.0  # elsewhere

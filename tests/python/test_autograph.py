@@ -493,3 +493,11 @@ def f(w, x):
     while wanted.sum() < 3:
         wanted = wanted + 1
     np.testing.assert_allclose(lm.function(names["f"])(w, x).numpy(), wanted, rtol=1e-5)
+
+
+def test_equal_functions_of_two_files_have_lines_of_their_own(tmp_path):
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text("import lamina as lm\n\n@lm.function\ndef f(x):\n    return int(x)\n")
+        with pytest.raises(lm.errors.StateError) as error:
+            runpy.run_path(str(tmp_path / name))["f"](c(1.0))
+        assert f"{name}:5" in error.value.where

@@ -20,7 +20,7 @@ from .source import NoSource, function_node
 from .state import Trace
 from .transform import AG, convert
 
-_codes: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # original code -> converted code
+_codes: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # original code -> {its file: converted code}: equal code may stand in several files
 _lock = threading.RLock()
 
 
@@ -126,12 +126,13 @@ def converted_function(function: types.FunctionType):
         return function
     code = function.__code__
     with _lock:
-        if code not in _codes:
+        files = _codes.setdefault(code, {})
+        if code.co_filename not in files:
             try:
-                _codes[code] = _converted_code(function)
+                files[code.co_filename] = _converted_code(function)
             except NoSource as error:
-                _codes[code] = str(error)
-    made = _codes[code]
+                files[code.co_filename] = str(error)
+    made = files[code.co_filename]
     if isinstance(made, str):
         return function
     cells = dict(zip(code.co_freevars, function.__closure__ or ()))
@@ -198,7 +199,7 @@ def _delivered(result, inside=()):
 def why_not_here() -> str | None:
     """Why the running code (the caller's frame) was not converted; None if it was, or if it is not user code."""
     code = sys._getframe(1).f_code
-    made = _codes.get(code)
+    made = _codes.get(code, {}).get(code.co_filename)
     if isinstance(made, str):
         return made
     if code.co_flags & _NOT_PLAIN:
