@@ -162,11 +162,14 @@ void bind_tape(nb::module_& m) {
           nb::arg("x"), "Records what is computed from these tensors or Variables from now on.")
       .def("gradient", gradient, nb::arg("target"), nb::arg("sources"), nb::arg("output_gradients") = nb::none(),
            nb::arg("unconnected_gradients") = "none",
+           nb::sig("def gradient(self, target: object, sources: object, output_gradients: object | None = None, "
+                   "unconnected_gradients: str = 'none') -> typing.Any"),
            "The gradient of the sum of all targets by each source, in the sources' structure; where nothing connects them None, or zeros "
            "with\n"
            "unconnected_gradients=\"zero\".\n\n"
            "Raises TapeUsed when a tape that is not persistent is asked twice, TypeMismatch for targets that are not floating point.")
       .def("jacobian", jacobian, nb::arg("target"), nb::arg("sources"),
+           nb::sig("def jacobian(self, target: object, sources: object) -> typing.Any"),
            "The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; None "
            "where nothing\n"
            "connects them. It computes a gradient per element of the target; lm.jacobian computes them together.")
