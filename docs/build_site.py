@@ -52,9 +52,9 @@ def _typed(annotation):
 
 def text_of(value, name: str) -> str:
     """The docstring as Markdown: what is not between backticks or indented is plain text."""
-    lines = inspect.cleandoc(value.__doc__ or "").split("\n")
-    while lines and lines[0].startswith(name + "("):  # nanobind puts the signatures first
-        lines.pop(0)
+    lines = inspect.cleandoc(inspect.getdoc(value) or "").split("\n")
+    while type(value).__name__.startswith("nb_") and lines and lines[0].startswith(f"{getattr(value, '__name__', name)}("):
+        lines.pop(0)  # nanobind puts the signatures first
     return "\n".join(line if line.startswith("    ") else "`".join(part if i % 2 else _plain(part) for i, part in enumerate(line.split("`"))) for line in lines).strip()
 
 

@@ -28,6 +28,7 @@ class Metric:
         self.reset()
 
     def measure(self, labels, predictions):
+        """The batch's number, a tensor, of labels [n, ...] and predictions [n, ...]; those of batches are averaged. Metrics of your own override it."""
         raise NotImplementedError(f"{type(self).__name__} does not define measure(labels, predictions)")
 
     def update(self, value, samples: int = 1) -> None:
@@ -40,6 +41,7 @@ class Metric:
         return self._sum / self._count if self._count else float("nan")
 
     def reset(self) -> None:
+        """Forgets all batches."""
         self._sum = 0.0
         self._count = 0
 
@@ -113,6 +115,7 @@ class _Counted(Metric):
     """A metric of sums over all samples. measure() gives a vector of a batch's sums; of_sums() makes the result of their totals."""
 
     def of_sums(self, sums):
+        """The metric, a number or a NumPy array, of the totals of measure()'s vectors."""
         raise NotImplementedError(f"{type(self).__name__} does not define of_sums(sums)")
 
     def update(self, value, samples: int = 1) -> None:
@@ -126,6 +129,7 @@ class _Counted(Metric):
         return self.of_sums(self._sums) if self._sums else float("nan")
 
     def reset(self) -> None:
+        """Forgets all batches."""
         self._sums = []
         super().reset()
 

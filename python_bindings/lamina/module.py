@@ -46,6 +46,7 @@ class Module:
 
     @property
     def non_trainable_variables(self) -> list:
+        """The Variables that no optimizer changes, such as moving statistics, in the order of `variables`."""
         return [variable for variable, trainable in _collect(self) if not trainable]
 
     def state_dict(self) -> dict:

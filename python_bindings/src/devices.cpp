@@ -189,7 +189,9 @@ void bind_devices(nb::module_& m) {
   c.def(
       "matmul_precision", [] { return std::string(name(config::matmul_precision())); },
       "The name that set_matmul_precision has set; \"float32\" before.");
-  c.def("functions_run_eagerly", [] { return config::functions_run_eagerly(); });
+  c.def(
+      "functions_run_eagerly", [] { return config::functions_run_eagerly(); },
+      "Whether traced functions run as plain Python: what run_functions_eagerly has set.");
   c.def(
       "list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "",
       "[\"cpu:0\"]; of one kind when it is given.");
@@ -225,7 +227,7 @@ void bind_devices(nb::module_& m) {
       "cpu_isa().");
 
   nb::module_ cuda = m.def_submodule("cuda", "Whether there is a GPU.");
-  cuda.def("is_available", [] { return cuda::is_available(); });
+  cuda.def("is_available", [] { return cuda::is_available(); }, "Whether Lamina can use a GPU of this machine.");
   cuda.def("why_unavailable", [] { return cuda::why_unavailable(); }, "Why not; \"\" when it is available.");
   cuda.def("_look_in", [](std::vector<std::string> site_packages) { set_package_folders(std::move(site_packages)); });
   cuda.def(

@@ -268,7 +268,9 @@ void bind_inspect(nb::module_& m) {
           nb::arg("tensors"), nb::arg("read"), nb::arg("operands"),
           "The results as a list, in the trace of a function around it. read(i): the value of Variable i; operands(node, inputs): other "
           "inputs for the node of this number in _graph_data, or None.")
-      .def("inspect", [](const Concrete& c) { return c.function->inspect(); })
+      .def(
+          "inspect", [](const Concrete& c) { return c.function->inspect(); },
+          "The graph's ops as traced and as optimised, as lm.inspect lists them.")
       .def(
           "explain",
           [](const Concrete& c, const std::optional<std::string>& device) {

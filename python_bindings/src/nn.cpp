@@ -76,8 +76,8 @@ void bind_initializers(nb::module_& m) {
   m.def("get_initializer", to_initializer, nb::arg("initializer"),
         "The Initializer for a name, an Initializer or a function of the shape.");
   m.def("constant_value", [](double value) { return nn::constant_value(value); }, nb::arg("value"), "The same number everywhere.");
-  m.def("zeros", [] { return nn::Initializer("zeros"); });
-  m.def("ones", [] { return nn::Initializer("ones"); });
+  m.def("zeros", [] { return nn::Initializer("zeros"); }, "Zeros.");
+  m.def("ones", [] { return nn::Initializer("ones"); }, "Ones.");
 #define BIND(name, doc) \
   m.def(#name, [seeded](std::optional<uint64_t> seed) { return seeded(nn::name(), seed); }, nb::arg("seed") = nb::none(), doc)
   BIND(glorot_uniform, "Uniform in +-sqrt(6 / (fan_in + fan_out)). Glorot and Bengio 2010.");
@@ -162,7 +162,7 @@ void bind_losses(nb::module_& root) {
       .def(
           "per_sample",
           [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l.per_sample(to_operand(y), to_operand(p))); },
-          nb::arg("y_true"), nb::arg("y_pred"));
+          nb::arg("y_true"), nb::arg("y_pred"), "The loss of each row: [n, ...] and [n, ...] -> [n].");
   bind_loss<losses::SparseCrossEntropy>(
       m, "SparseCrossEntropy",
       "Mean cross entropy of labels [n] or [n, 1] (any numeric dtype, fractions are cut off) and predictions [n, classes].\n\n"

@@ -59,17 +59,24 @@ void bind_reductions(nb::module_& m) {
   const auto last = nb::arg("axis").none() = -1;
   const auto keepdims = nb::arg("keepdims") = false;
   const auto ddof = nb::arg("ddof") = 0.0;
-  add_method(m, "sum", &reduce<lamina::sum>, axis, keepdims, nb::kw_only(), dtype, out);
-  add_method(m, "mean", &reduce<lamina::mean>, axis, keepdims, nb::kw_only(), dtype, out);
-  add_method(m, "prod", &reduce<lamina::prod>, axis, keepdims, nb::kw_only(), dtype, out);
-  add_method(m, "max", &choose<lamina::max>, axis, keepdims, nb::kw_only(), out);
-  add_method(m, "min", &choose<lamina::min>, axis, keepdims, nb::kw_only(), out);
-  add_method(m, "all", &choose<lamina::all>, axis, keepdims, nb::kw_only(), out);
-  add_method(m, "any", &choose<lamina::any>, axis, keepdims, nb::kw_only(), out);
-  add_method(m, "var", &spread<lamina::var>, axis, keepdims, ddof, nb::kw_only(), dtype, out);
-  add_method(m, "std", &spread<lamina::std>, axis, keepdims, ddof, nb::kw_only(), dtype, out);
-  add_method(m, "argmax", &place<lamina::argmax>, last, keepdims, nb::kw_only(), out);
-  add_method(m, "argmin", &place<lamina::argmin>, last, keepdims, nb::kw_only(), out);
+  add_method(m, "sum", &reduce<lamina::sum>, axis, keepdims, nb::kw_only(), dtype, out,
+             "As lm.sum, called like the method of NumPy\'s arrays.");
+  add_method(m, "mean", &reduce<lamina::mean>, axis, keepdims, nb::kw_only(), dtype, out,
+             "As lm.mean, called like the method of NumPy\'s arrays.");
+  add_method(m, "prod", &reduce<lamina::prod>, axis, keepdims, nb::kw_only(), dtype, out,
+             "As lm.prod, called like the method of NumPy\'s arrays.");
+  add_method(m, "max", &choose<lamina::max>, axis, keepdims, nb::kw_only(), out, "As lm.max, called like the method of NumPy\'s arrays.");
+  add_method(m, "min", &choose<lamina::min>, axis, keepdims, nb::kw_only(), out, "As lm.min, called like the method of NumPy\'s arrays.");
+  add_method(m, "all", &choose<lamina::all>, axis, keepdims, nb::kw_only(), out, "As lm.all, called like the method of NumPy\'s arrays.");
+  add_method(m, "any", &choose<lamina::any>, axis, keepdims, nb::kw_only(), out, "As lm.any, called like the method of NumPy\'s arrays.");
+  add_method(m, "var", &spread<lamina::var>, axis, keepdims, ddof, nb::kw_only(), dtype, out,
+             "As lm.var, called like the method of NumPy\'s arrays.");
+  add_method(m, "std", &spread<lamina::std>, axis, keepdims, ddof, nb::kw_only(), dtype, out,
+             "As lm.std, called like the method of NumPy\'s arrays.");
+  add_method(m, "argmax", &place<lamina::argmax>, last, keepdims, nb::kw_only(), out,
+             "As lm.argmax, called like the method of NumPy\'s arrays.");
+  add_method(m, "argmin", &place<lamina::argmin>, last, keepdims, nb::kw_only(), out,
+             "As lm.argmin, called like the method of NumPy\'s arrays.");
   add_method(
       m, "cumsum",
       [](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out) {
@@ -77,7 +84,7 @@ void bind_reductions(nb::module_& m) {
         const int along = axis_or_flat(operand, axis);
         return unlocked({&operand}, [&] { return cumsum(operand, along); });
       },
-      last, nb::kw_only(), dtype, out);
+      last, nb::kw_only(), dtype, out, "As lm.cumsum, called like the method of NumPy\'s arrays.");
 }
 
 }  // namespace lamina::python

@@ -184,7 +184,8 @@ void bind_tensor(nb::module_& m) {
           "to where it was. In a traced function ops run on the function's device, or on that of lm.device, wherever their operands are. "
           "Raises DeviceUnavailable.")
       .def(
-          "astype", [](const Tensor& t, nb::handle dtype) { return to_python(astype(self_operand(t), to_dtype(dtype))); }, nb::arg("dtype"))
+          "astype", [](const Tensor& t, nb::handle dtype) { return to_python(astype(self_operand(t), to_dtype(dtype))); }, nb::arg("dtype"),
+          doc_of("astype"))
       .def(
           "reshape",
           [](const Tensor& t, nb::args shape) {
@@ -200,7 +201,7 @@ void bind_tensor(nb::module_& m) {
           "The axes in this order; without any, reversed.")
       .def(
           "squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes_or_all(axis))); },
-          nb::arg("axis") = nb::none())
+          nb::arg("axis") = nb::none(), "As lm.squeeze.")
       .def(
           "__round__", [](const Tensor& t, nb::handle digits) { return rounded(self_operand(t), digits); },
           nb::arg("ndigits") = nb::none());

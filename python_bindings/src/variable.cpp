@@ -132,13 +132,19 @@ void bind_variable(nb::module_& m) {
           "assign", [](const Variable& v, nb::handle value) { v.assign(to_operand(value)); }, nb::arg("value"),
           "Sets the value, which must have this Variable's dtype and shape. Raises TypeMismatch or InvalidArgument.")
       .def(
-          "assign_add", [](const Variable& v, nb::handle value) { v.assign_add(to_operand(value)); }, nb::arg("value"))
+          "assign_add", [](const Variable& v, nb::handle value) { v.assign_add(to_operand(value)); }, nb::arg("value"),
+          "Adds a value of the Variable's dtype, whose shape broadcasts to its own. Raises InvalidArgument and TypeMismatch.")
       .def(
-          "assign_sub", [](const Variable& v, nb::handle value) { v.assign_sub(to_operand(value)); }, nb::arg("value"))
+          "assign_sub", [](const Variable& v, nb::handle value) { v.assign_sub(to_operand(value)); }, nb::arg("value"),
+          "Subtracts a value, as assign_add adds one.")
       .def(
           "numpy", [](const Variable& v) { return to_numpy(v.read(CallSite())); }, "A NumPy array with a copy of the value.")
-      .def("item", [](const Variable& v) { return item_of(v.read(CallSite())); })
-      .def("tolist", [](const Variable& v) { return to_numpy(v.read(CallSite())).attr("tolist")(); })
+      .def(
+          "item", [](const Variable& v) { return item_of(v.read(CallSite())); },
+          "The only element as a Python number. Raises InvalidArgument when there are several.")
+      .def(
+          "tolist", [](const Variable& v) { return to_numpy(v.read(CallSite())).attr("tolist")(); },
+          "The elements as nested lists of Python numbers.")
       .def(
           "__array__",
           [](const Variable& v, nb::handle dtype, nb::handle copy) {

@@ -33,6 +33,26 @@ def test_every_public_name_has_a_text_and_a_signature(path):
         assert "self" not in list(signature.parameters)[:1] or not isinstance(value, type), f"{name}{signature}"
 
 
+def text_of(value):
+    """Its docstring without the signatures that nanobind puts in front."""
+    lines = (inspect.getdoc(value) or "").split("\n")
+    while type(value).__name__.startswith("nb_") and lines and lines[0].startswith(value.__name__ + "("):
+        lines.pop(0)
+    return "\n".join(lines).strip()
+
+
+def test_every_public_name_and_method_has_a_text_beside_its_signature():
+    seen = 0
+    for name, value in callables():
+        assert name in NOT_DOCUMENTED or text_of(value), name
+        for member in dir(value) if isinstance(value, type) and value is not lm.Function else ():
+            raw, found = inspect.getattr_static(value, member), getattr(value, member)
+            if not member.startswith("_") and (callable(found) or inspect.isdatadescriptor(raw)) and not any(hasattr(base, member) for base in value.__mro__ if base.__module__ == "builtins"):
+                seen += 1
+                assert text_of(found if callable(found) else raw), f"{name}.{member} has no docstring"
+    assert seen > 300
+
+
 def test_every_public_method_has_a_signature():
     seen = 0
     for name, value in callables():

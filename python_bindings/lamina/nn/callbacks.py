@@ -16,12 +16,23 @@ class Callback:
     def __init__(self):
         """Takes no arguments; subclasses need not call it."""
 
-    def on_train_begin(self) -> None: ...
-    def on_train_end(self) -> None: ...
-    def on_epoch_begin(self, epoch: int) -> None: ...
-    def on_epoch_end(self, epoch: int, logs: dict) -> None: ...
-    def on_train_batch_begin(self, batch: int) -> None: ...
-    def on_train_batch_end(self, batch: int, logs: dict) -> None: ...
+    def on_train_begin(self) -> None:
+        """Before the first epoch."""
+
+    def on_train_end(self) -> None:
+        """After the last epoch."""
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        """Before an epoch; the first is 0."""
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        """After an epoch. logs is {name: number}, with validation's names behind "val_"."""
+
+    def on_train_batch_begin(self, batch: int) -> None:
+        """Before a step; the first of each epoch is 0."""
+
+    def on_train_batch_end(self, batch: int, logs: dict) -> None:
+        """After a step. logs has the loss and metrics of the epoch so far."""
 
 
 class History(Callback):

@@ -75,6 +75,7 @@ class Layer(Module):
         """Creates the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""
 
     def call(self, *args, **kwargs):
+        """The outputs for the inputs: tensors, or structures of them. Layers of your own override it; call the layer itself instead."""
         raise NotImplementedError(f"{type(self).__name__} does not define call()")
 
     def __call__(self, *args, training=None, **kwargs):

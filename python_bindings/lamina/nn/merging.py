@@ -13,6 +13,10 @@ class _Merge(Layer):
             raise errors.TypeMismatch(f"{self.name}: it takes a list of at least two tensors, not {errors.shown(inputs)}", fix=f"write {type(self).__name__}()([a, b])")
         return self.merged(list(inputs))
 
+    def merged(self, inputs):
+        """One tensor of a list of tensors."""
+        raise NotImplementedError
+
 
 class Add(_Merge):
     """The sum of tensors, which broadcast."""
