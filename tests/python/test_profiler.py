@@ -504,3 +504,87 @@ def test_steps_of_devices_are_recorded_and_added_up():
     lines = str(record).split("\n")
     behind = lines[lines.index("inside of launches on the GPU") + 2:]
     assert [line.split() for line in behind] == [["2", "1.75", "0.50", "dense_1"], ["4", "9.00", "0.25", "dense_2"]]
+
+
+TRAINED = """
+    import lamina as lm
+
+    def build():
+        return lm.nn.Sequential([lm.nn.Dense(8, activation="tanh", name="hidden"), lm.nn.Dense(1, name="out")], name="net")
+
+    def step(x, y):
+        with lm.GradientTape() as tape:
+            cost = lm.mean(lm.square(net(x) - y))
+        sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+        return cost
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu:0", "null:h100"])
+def test_an_ensemble_has_the_ranges_of_one_net(tmp_path, device):
+    program = TRAINED + f"""
+    with lm.device("{device}"):
+        net = lm.nn.stack(build, 4, seeds=[0, 1, 2, 3], input_shape=(3,))
+        sgd = lm.optim.SGD(lm.per_model([0.1, 0.2, 0.3, 0.4]))
+        train = lm.function(lm.vmap(step, in_axes=None))
+        x, y = lm.ones((6, 3)), lm.ones((6, 1))
+        for _ in range(2): train(x, y)
+        lm.synchronize()
+    """
+    _, record = run(tmp_path, program)
+    line, calls = line_of(program, "cost ="), [one for one in record.named("step") if one.kind == FUNCTION]
+    assert [one.payload for one in calls] == [0, 1]
+    for call in calls:
+        (section,) = call.inside
+        assert section.kind == INSTRUCTION and f"stack/net/hidden {line}; stack/net/out {line}" in section.text
+        texts = [one.text for one in section.inside]
+        if device == "cpu:0":
+            assert texts.count(f"stack/net/hidden/dense(matmul, add, tanh) {line}") == 1 and f"stack/net/out/dense(matmul, add) {line}" in texts
+            assert all(sum(text.startswith(f"grad/stack/net/{layer}/dense_update(matmul") for text in texts) == 1 for layer in ("hidden", "out"))
+        else:
+            assert texts == []
+
+
+def test_a_training_loop_on_the_null_device_is_one_section_for_all_iterations(tmp_path):
+    program = TRAINED + """
+    with lm.device("null:h100"):
+        net, sgd, x, y = build(), lm.optim.SGD(0.1), lm.ones((6, 3)), lm.ones((6, 1))
+        net(x)
+
+        @lm.function
+        def loop(updates):
+            cost = lm.constant(0.0)
+            for _ in lm.range(updates):
+                cost = step(x, y)
+            return cost
+
+        loop(lm.constant(3))
+        loop(lm.constant(30))
+        lm.synchronize()
+    """
+    _, record = run(tmp_path, program)
+    calls = [one for one in record.named("loop") if one.kind == FUNCTION]
+    assert len(calls) == 2
+    for call in calls:
+        (section,) = call.inside
+        assert re.fullmatch(rf"section of \d+ steps: while_loop {line_of(program, 'for _')}", section.text) and not section.inside
+
+
+def test_a_data_parallel_step_has_the_ranges_of_each_device_and_the_sum_over_them(tmp_path):
+    program = TRAINED + """
+    lm.config.set_virtual_devices("cpu", 2)
+    net, sgd, x, y = build(), lm.optim.SGD(0.1), lm.ones((6, 3)), lm.ones((6, 1))
+    net(x)
+    parallel = lm.distributed.data_parallel(step, devices=["cpu:0", "cpu:1"])
+    for _ in range(2): parallel(x, y)
+    """
+    _, record = run(tmp_path, program)
+    line, calls = line_of(program, "cost ="), [one for one in record.named("step") if one.kind == FUNCTION]
+    assert [one.payload for one in calls] == [0, 1]
+    for call in calls:
+        assert [one.kind for one in call.inside] == [INSTRUCTION] * len(call.inside) and [one.payload for one in call.inside] == list(range(len(call.inside)))
+        texts = [one.text for one in call.inside]
+        assert texts.count(f"all_reduce {line}") == 1 and "copy" in texts
+        assert any(text.startswith("grad/net/out/dense_update(matmul") for text in texts[:texts.index(f"all_reduce {line}")])
+    both = [one for one in record.all() if one.text == f"net/hidden/dense(matmul, add, tanh) {line}"]  # of either device's thread
+    assert len(both) == 4, both
