@@ -18,4 +18,5 @@ def rename(module, old: str, new: str, prefix: str) -> None:
         return function(*args, **kwargs)
 
     renamed.__name__ = renamed.__qualname__ = old
+    renamed.__doc__ = f"The old name of {prefix}.{new}; it warns."
     setattr(module, old, renamed)

@@ -162,7 +162,7 @@ void bind_losses(nb::module_& root) {
       .def(
           "per_sample",
           [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l.per_sample(to_operand(y), to_operand(p))); },
-          nb::arg("y_true"), nb::arg("y_pred"), "The loss of each row: [n, ...] and [n, ...] -> [n].");
+          nb::arg("y_true"), nb::arg("y_pred"), "The loss of each sample, over the last axis of the predictions: [..., c] -> [...].");
   bind_loss<losses::SparseCrossEntropy>(
       m, "SparseCrossEntropy",
       "Mean cross entropy of labels [n] or [n, 1] (any numeric dtype, fractions are cut off) and predictions [n, classes].\n\n"
@@ -185,27 +185,28 @@ void bind_losses(nb::module_& root) {
       .def(nb::init<>());
   m.def(
       "huber", [](nb::handle y, nb::handle p, double delta) { return to_python(losses::huber(to_operand(y), to_operand(p), delta)); },
-      nb::arg("y_true"), nb::arg("y_pred"), nb::arg("delta") = 1.0, "Per sample; see Huber.");
+      nb::arg("y_true"), nb::arg("y_pred"), nb::arg("delta") = 1.0,
+      "The mean over the last axis: [..., c] and [..., c] -> [...]; see Huber.");
 #define BIND(name, doc)                                                                                                                \
   m.def(                                                                                                                               \
       #name,                                                                                                                           \
       [](nb::handle y, nb::handle p, bool from_logits) { return to_python(losses::name(to_operand(y), to_operand(p), from_logits)); }, \
       nb::arg("y_true"), nb::arg("y_pred"), nb::arg("from_logits") = false, doc)
-  BIND(sparse_categorical_crossentropy, "Per sample; see SparseCrossEntropy.");
-  BIND(categorical_crossentropy, "Per sample; see CategoricalCrossEntropy.");
-  BIND(binary_crossentropy, "Per sample; see BinaryCrossEntropy.");
+  BIND(sparse_categorical_crossentropy, "Of each sample: labels [n] and predictions [n, c] -> [n]; see SparseCrossEntropy.");
+  BIND(categorical_crossentropy, "Of each sample: [..., c] and [..., c] -> [...]; see CategoricalCrossEntropy.");
+  BIND(binary_crossentropy, "The mean over the last axis: [..., c] and [..., c] -> [...]; see BinaryCrossEntropy.");
 #undef BIND
-#define BIND(name)                                                                                                                \
+#define BIND(name, doc)                                                                                                           \
   m.def(                                                                                                                          \
       #name, [](nb::handle y, nb::handle p) { return to_python(losses::name(to_operand(y), to_operand(p))); }, nb::arg("y_true"), \
-      nb::arg("y_pred"), "Per sample.")
-  BIND(mean_squared_error);
-  BIND(mean_absolute_error);
-  BIND(mse);
-  BIND(mae);
-  BIND(kl_divergence);
-  BIND(hinge);
-  BIND(cosine_similarity);
+      nb::arg("y_pred"), doc " over the last axis: [..., c] and [..., c] -> [...]. Raises InvalidArgument for shapes that do not fit.")
+  BIND(mean_squared_error, "The mean of (y_true - y_pred)^2");
+  BIND(mean_absolute_error, "The mean of |y_true - y_pred|");
+  BIND(mse, "The mean of (y_true - y_pred)^2");
+  BIND(mae, "The mean of |y_true - y_pred|");
+  BIND(kl_divergence, "The divergence of Kullback and Leibler, the sum of y_true log(y_true / y_pred),");
+  BIND(hinge, "The mean of max(1 - y_true y_pred, 0), with labels -1 and 1 (0 counts as -1),");
+  BIND(cosine_similarity, "Minus the cosine between y_true and y_pred, -1 for the same direction,");
 #undef BIND
 }
 

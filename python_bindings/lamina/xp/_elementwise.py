@@ -36,7 +36,8 @@ def _binary(name, op, kinds):
 
 def _named(function, name, doc):
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    signature, _, text = doc.partition("\n\n")
+    function.__doc__ = text if ") -> lamina._core" in signature else doc  # nanobind puts the signature in front
     return function
 
 
