@@ -22,7 +22,7 @@ from public_surface import namespaces  # noqa: E402
 
 SETTINGS = {
     "project": "Lamina", "version": lm.__version__, "release": lm.__version__, "html_title": "Lamina", "html_theme": "furo", "extensions": ["myst_parser"],
-    "myst_heading_anchors": 4, "html_copy_source": False, "html_show_copyright": False, "html_show_sphinx": False, "toc_object_entries_show_parents": "hide",
+    "myst_heading_anchors": 4, "smartquotes": False, "html_copy_source": False, "html_show_copyright": False, "html_show_sphinx": False, "toc_object_entries_show_parents": "hide",
     "maximum_signature_line_length": 120, "python_use_unqualified_type_names": True, "add_module_names": False,
 }
 
