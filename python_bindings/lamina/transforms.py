@@ -75,7 +75,7 @@ def _scalar(what, fn, value):
     return value
 
 
-def value_and_grad(fn, argnums=0, has_aux=False):
+def value_and_grad(fn, argnums=0, has_aux: bool = False):
     """value_and_grad(fn)(x, ...): (fn(x, ...), its gradient with respect to x).
 
     fn returns a number as a tensor of shape (); with has_aux a pair of it and anything else, which is returned beside the number. argnums:
@@ -104,7 +104,7 @@ def value_and_grad(fn, argnums=0, has_aux=False):
     return wrapped
 
 
-def grad(fn, argnums=0, has_aux=False):
+def grad(fn, argnums=0, has_aux: bool = False):
     """grad(fn)(x, ...): the gradient of fn with respect to x, as in value_and_grad; with has_aux a pair of it and fn's auxiliary result."""
     both = value_and_grad(fn, argnums, has_aux)
 

@@ -169,7 +169,7 @@ class CSVLogger(Callback):
 class LearningRateScheduler(Callback):
     """Sets the learning rate before each epoch to schedule(epoch, rate). Nothing is traced anew."""
 
-    def __init__(self, schedule):
+    def __init__(self, schedule) -> None:
         if not callable(schedule):
             raise errors.TypeMismatch(f"LearningRateScheduler: {errors.a_type(schedule)} is no function", fix="pass a function of (epoch, rate)")
         self.schedule = schedule
