@@ -43,7 +43,7 @@ _IN = {  # of parts of Lamina
                   "MSELoss": "lm.losses.MeanSquaredError", "L1Loss": "lm.losses.MeanAbsoluteError"},
     "lm.data": {"DataLoader": "lm.data.Dataset", "TensorDataset": "lm.data.Dataset.from_tensor_slices"},
 }
-_PARTS = ("nn", "optim", "losses", "metrics", "data", "random", "nn.initializers", "config", "profiler")
+_PARTS = ("nn", "optim", "optim.schedules", "losses", "metrics", "data", "random", "nn.initializers", "config", "profiler")
 
 
 def missing(place, name, names, where):
@@ -63,7 +63,7 @@ def missing(place, name, names, where):
     if near:
         import difflib
 
-        near.sort(key=lambda one: -difflib.SequenceMatcher(None, name, one).ratio())
+        near.sort(key=lambda one: (_bare(one) != _bare(name), -difflib.SequenceMatcher(None, name, one).ratio()))
         return AttributeError(str(lm._core.unknown_name(f"attribute of {here}", name, sorted(names))).partition("\n  fix:")[0] + f"\n  fix:   did you mean '{near[0]}'?")
     why = "NumPy has it" if place == "lm" and _of_others(name) else "there is no such name"
     fix = f"use np.{name} on x.numpy(), outside of traced functions, or compose it of ops" if why == "NumPy has it" else f"dir({place}) lists what there is"

@@ -65,16 +65,14 @@ def write(call: str, owner: str, variables: dict, values: dict, given: list, unk
 
 
 def beside_slots(optimizer) -> list:
-    """An optimizer's Variables that belong to no weight: its count of steps, when it has one, and its learning rate."""
-    return optimizer.variables[:2 if hasattr(optimizer, "iterations") else 1]
+    """An optimizer's Variables that belong to no weight: its learning rate, its count of steps, and what else it has."""
+    return optimizer.variables[:len(optimizer.variables) - len(optimizer._trained_variables) * optimizer._slots_per_variable]
 
 
 def slots_of(optimizer) -> dict:
     """{hash of a Variable: {name: its slot}}"""
-    trained = optimizer._trained_variables
-    slots = optimizer.variables[len(beside_slots(optimizer)):]
-    each = len(slots) // len(trained) if trained else 0
-    return {hash(v): {slot.name.rpartition("/")[2]: slot for slot in slots[i * each:(i + 1) * each]} for i, v in enumerate(trained)}
+    slots, each = optimizer.variables[len(beside_slots(optimizer)):], optimizer._slots_per_variable
+    return {hash(v): {slot.name.rpartition("/")[2]: slot for slot in slots[i * each:(i + 1) * each]} for i, v in enumerate(optimizer._trained_variables)}
 
 
 def of_variables(variables) -> dict:

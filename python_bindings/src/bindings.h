@@ -26,6 +26,7 @@ void bind_random(nb::module_& m);
 void bind_shape_functions(nb::module_& m);
 void bind_sorting(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_optimizers(nb::module_& m);
 void bind_image(nb::module_& m);
 void bind_sequence_layers(nb::module_& m);
 void bind_data(nb::module_& m);

@@ -72,6 +72,7 @@ NB_MODULE(_core, m) {
   bind_devices(m);
   bind_random(m);
   bind_nn(m);
+  bind_optimizers(m);
   bind_image(m);
   bind_sequence_layers(m);
   bind_data(m);

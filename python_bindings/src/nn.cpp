@@ -1,5 +1,4 @@
-// Bindings for the Python layers: initializers, Dense, Dropout, losses, optimizers and metrics of graph/nn.
-#include <nanobind/stl/map.h>
+// Bindings for the Python layers: initializers, Dense, Dropout, losses and metrics of graph/nn.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -12,7 +11,6 @@
 #include "graph/nn/initializer.h"
 #include "graph/nn/loss.h"
 #include "graph/nn/metric.h"
-#include "graph/nn/optimizer.h"
 #include "graph/nn/shape_layers.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
@@ -210,117 +208,6 @@ void bind_losses(nb::module_& root) {
 #undef BIND
 }
 
-// A number, or a Variable of lm.per_model: named for type checkers, converted by to_hyper().
-class HyperObject : public nb::object {
-  static bool any(nb::handle) { return true; }
-  NB_OBJECT(HyperObject, nb::object, "float | lamina._core.Variable", any)
-};
-using HyperArgument = const HyperObject&;
-
-optim::Hyper to_hyper(HyperArgument value) {
-  if (is_variable(value.ptr())) return optim::Hyper(as_variable(value.ptr()));
-  const double number = PyFloat_AsDouble(value.ptr());
-  if (number == -1 && PyErr_Occurred()) {
-    PyErr_Clear();
-    throw_type_error(cat("a hyperparameter is ", a_type(value.ptr())), "it is a number, or a Variable of lm.per_model", "pass a float");
-  }
-  return number;
-}
-
-void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
-  std::vector<optim::Optimizer::GradientAndVariable> all;
-  for (const nb::object& pair : elements_of(pairs)) {
-    nb::object items = nb::steal(PySequence_Tuple(pair.ptr()));
-    if (!items.is_valid()) throw_python_error();
-    if (nb::len(items) != 2 || !is_variable(PyTuple_GET_ITEM(items.ptr(), 1))) {
-      throw_type_error("apply_gradients: an item is not (gradient, Variable)", "", "pass zip(gradients, variables)");
-    }
-    PyObject* gradient = PyTuple_GET_ITEM(items.ptr(), 0);
-    all.emplace_back(gradient == Py_None ? Tensor() : to_tensor(gradient), as_variable(PyTuple_GET_ITEM(items.ptr(), 1)));
-  }
-  o.apply_gradients(all, CallSite());
-}
-
-void bind_optimizers(nb::module_& root) {
-  nb::module_ m = root.def_submodule("optim");
-  nb::class_<optim::Optimizer>(m, "Optimizer", nb::is_weak_referenceable(),
-                               "What a gradient does to a Variable. A hyperparameter is a number, or of lm.per_model for an ensemble.")
-      .def(
-          "build", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.build(variables); }, nb::arg("variables"),
-          "Makes the slots of these Variables; from then on the optimizer takes no others.")
-      .def(
-          "add_variables", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.add_variables(variables); },
-          nb::arg("variables"), "Makes slots for those of these Variables that have none yet: what has become trainable since.")
-      .def("apply_gradients", apply_gradients, nb::arg("gradients_and_variables"),
-           "One step. Takes any iterable of (gradient, Variable), once; pairs whose gradient is None are left out.\n\n"
-           "Raises InvalidArgument for a Variable that the optimizer was not built for.")
-      .def_prop_rw(
-          "learning_rate", [](const optim::Optimizer& o) { return o.learning_rate(); },
-          [](const optim::Optimizer& o, nb::handle rate) { o.learning_rate().assign(to_operand(rate)); },
-          "A float32 Variable (of lm.per_model: stacked): assigning it changes later steps and traces nothing anew.")
-      .def_prop_ro("name", [](const optim::Optimizer& o) { return o.name(); })
-      .def_prop_ro("_parameters",
-                   [](const optim::Optimizer& o) {
-                     nb::dict out;
-                     for (const auto& [name, value] : o.hyperparameters())
-                       out[nb::cast(name)] = value.per_model() ? nb::cast(*value.per_model()) : nb::cast(value.value());
-                     return out;
-                   })
-      .def_prop_ro("_trained_variables", [](const optim::Optimizer& o) { return o.trained_variables(); })
-      .def_prop_ro("built", [](const optim::Optimizer& o) { return o.built(); })
-      .def_prop_ro(
-          "variables", [](const optim::Optimizer& o) { return o.variables(); },
-          "The learning rate, the step counter where there is one, and the slots.")
-      .def(
-          "state_dict", [](const optim::Optimizer& o) { return nb::module_::import_("lamina._state").attr("of_variables")(o.variables()); },
-          "{name: NumPy copy} of its variables.")
-      .def(
-          "load_state_dict",
-          [](const optim::Optimizer& o, nb::handle state, bool strict) {
-            nb::module_::import_("lamina._state").attr("into_variables")(o.name(), o.variables(), state, strict);
-          },
-          nb::arg("state"), nb::arg("strict") = true,
-          "Assigns what state_dict() gave; the slots exist after build() or the first step. Nothing is changed when something does not "
-          "fit.\n\n"
-          "Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch "
-          "for\n"
-          "other dtypes.");
-  nb::class_<optim::SGD, optim::Optimizer>(m, "SGD", "Gradient descent, with momentum and Nesterov's form of it.")
-      .def(
-          "__init__",
-          [](optim::SGD* self, HyperArgument rate, HyperArgument momentum, bool nesterov) {
-            new (self) optim::SGD(to_hyper(rate), to_hyper(momentum), nesterov);
-          },
-          nb::arg("learning_rate") = 0.01, nb::arg("momentum") = 0.0, nb::arg("nesterov") = false);
-  nb::class_<optim::RMSprop, optim::Optimizer>(m, "RMSprop", "Gradients divided by a running root mean square. Tieleman and Hinton 2012.")
-      .def(
-          "__init__",
-          [](optim::RMSprop* self, HyperArgument rate, HyperArgument rho, HyperArgument momentum, HyperArgument epsilon, bool centered) {
-            new (self) optim::RMSprop(to_hyper(rate), {to_hyper(rho), to_hyper(momentum), to_hyper(epsilon), centered});
-          },
-          nb::arg("learning_rate") = 0.001, nb::arg("rho") = 0.9, nb::arg("momentum") = 0.0, nb::arg("epsilon") = 1e-7,
-          nb::arg("centered") = false);
-  nb::class_<optim::Adam, optim::Optimizer>(m, "Adam", "Kingma and Ba 2015.")
-      .def(
-          "__init__",
-          [](optim::Adam* self, HyperArgument rate, HyperArgument beta_1, HyperArgument beta_2, HyperArgument epsilon,
-             HyperArgument weight_decay) {
-            new (self) optim::Adam(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
-          },
-          nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7,
-          nb::arg("weight_decay") = 0.0)
-      .def_prop_ro("iterations", [](const optim::Adam& a) { return a.iterations(); }, "How many steps were done: an int64 Variable.");
-  nb::class_<optim::AdamW, optim::Adam>(m, "AdamW", "Adam with decoupled weight decay. Loshchilov and Hutter 2019.")
-      .def(
-          "__init__",
-          [](optim::AdamW* self, HyperArgument rate, HyperArgument weight_decay, HyperArgument beta_1, HyperArgument beta_2,
-             HyperArgument epsilon) {
-            new (self) optim::AdamW(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
-          },
-          nb::arg("learning_rate") = 0.001, nb::arg("weight_decay") = 0.004, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999,
-          nb::arg("epsilon") = 1e-7);
-}
-
 }  // namespace
 
 void bind_nn(nb::module_& root) {
@@ -328,7 +215,6 @@ void bind_nn(nb::module_& root) {
   bind_initializers(m);
   bind_layers(m);
   bind_losses(root);
-  bind_optimizers(root);
   root.def(
       "accuracy", [](nb::handle y, nb::handle p) { return to_python(metrics::accuracy(to_operand(y), to_operand(p))); }, nb::arg("y_true"),
       nb::arg("y_pred"), "Share of samples whose largest prediction is the label: a float32 scalar.");

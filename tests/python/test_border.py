@@ -35,7 +35,7 @@ def objects():
     metric, loss, tape = lm.metrics.Accuracy(), lm.losses.MeanSquaredError(), lm.GradientTape(persistent=True)
     made = [x, lm.Variable(x), lm.float32, x.at, x.at[0], f, f.get_concrete_function(x), lm.TensorSpec((2,), lm.float32), tape, lm.Graph(), lm.profiler.range("a"), lm.profiler.record(),
             lm.data.Dataset.from_tensor_slices(np.zeros((4, 2), "float32")), metric, loss, lm.losses.Huber(), lm.losses.SparseCrossEntropy(), lm.optim.SGD(0.1), lm.optim.Adam(), lm.optim.RMSprop(),
-            lm.optim.AdamW(), dense, model, lm.nn.Flatten(), lm.nn.Dropout(0.5), lm.nn.Activation("relu"), lm.nn.LayerNorm(), lm.nn.BatchNorm(), lm.nn.Embedding(4, 2), lm.nn.Conv2D(2, 3),
+            lm.optim.AdamW(), lm.optim.Nadam(), lm.optim.Adagrad(), lm.optim.Lion(), lm.optim.schedules.CosineDecay(0.1, 5), dense, model, lm.nn.Flatten(), lm.nn.Dropout(0.5), lm.nn.Activation("relu"), lm.nn.LayerNorm(), lm.nn.BatchNorm(), lm.nn.Embedding(4, 2), lm.nn.Conv2D(2, 3),
             lm.nn.LSTM(2), lm.nn.Bidirectional(lm.nn.GRU(2)), lm.nn.MultiHeadAttention(2, 2), lm.nn.GroupNorm(2), lm.nn.Add(), lm.nn.MaxPool2D(), lm.nn.initializers.zeros(), lm.nn.Callback(), lm.nn.History(), lm.device("cpu:0"), lm.progress.ProgressBar(3, verbose=0)]
     return made
 

@@ -333,7 +333,8 @@ def test_draws_have_the_chances_of_float32(half):
 
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("make", [lambda: lm.optim.SGD(0.5), lambda: lm.optim.SGD(0.5, momentum=0.9), lambda: lm.optim.RMSprop(0.01), lambda: lm.optim.Adam(0.01),
-                                  lambda: lm.optim.AdamW(0.01), lambda: lm.optim.RMSprop(0.01, momentum=0.9, centered=True)])
+                                  lambda: lm.optim.AdamW(0.01), lambda: lm.optim.RMSprop(0.01, momentum=0.9, centered=True), lambda: lm.optim.Adagrad(0.1),
+                                  lambda: lm.optim.Nadam(0.01), lambda: lm.optim.Lion(0.01), lambda: lm.optim.SGD(lm.optim.schedules.CosineDecay(0.5, 9))])
 def test_optimizers_compute_their_steps_in_float32(make, half):
     gradients = [1e-4, -3e-5, 2.0, -200.0]
     for traced in (False, True):

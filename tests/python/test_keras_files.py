@@ -185,6 +185,7 @@ OPTIMIZERS = {
     "adam": trained(lambda: lm.optim.Adam(0.01, beta_1=0.8)), "adamw": trained(lambda: lm.optim.AdamW(0.01)), "adam_decay": trained(lambda: lm.optim.Adam(weight_decay=0.01)),
     "sgd": trained(lambda: lm.optim.SGD(0.1, 0.9, True), lm.losses.SparseCrossEntropy(from_logits=True)), "plain_sgd": trained(lambda: lm.optim.SGD(0.1)),
     "rmsprop": trained(lambda: lm.optim.RMSprop(0.01, momentum=0.5, centered=True)),
+    "adagrad": trained(lambda: lm.optim.Adagrad(0.01)), "lion": trained(lambda: lm.optim.Lion(0.01)),
 }
 NETS = {f.__name__: f for f in (images, functional, pools, sequences, recurrent, attention, more_images, merged, transposed, activations, initializers, halves, doubles, called, twin, frozen)} | OPTIMIZERS
 
@@ -418,7 +419,7 @@ CONFIGS = {  # what is changed, and what the error says
     "layers": (lambda c: c["config"].update(layers={"a": 1}), "layers is a dict, no list"),
     "class": (lambda c: c.update(class_name=7), "class_name is an int"),
     "none": (lambda c: c.pop("config"), "config is a NoneType"),
-    "optimizer": (lambda c: c["compile_config"]["optimizer"].update(class_name="Lion"), "no optimizer Lion"),
+    "optimizer": (lambda c: c["compile_config"]["optimizer"].update(class_name="Ftrl"), "no optimizer Ftrl"),
     "clip": (lambda c: c["compile_config"]["optimizer"]["config"].update(clipnorm=1.0), "no clipnorm"),
     "schedule": (lambda c: c["compile_config"]["optimizer"]["config"].update(learning_rate={"class_name": "CosineDecay", "config": {}}), "by a schedule ('CosineDecay')"),
     "loss": (lambda c: c["compile_config"].update(loss="poisson"), "no loss poisson"),

@@ -14,7 +14,7 @@ from lamina import _elsewhere
 from public_surface import callables, namespaces
 
 # Made by Lamina alone, so that there is no call to describe.
-NOT_CALLED = {"lamina.ConcreteFunction", "lamina.DType", "lamina.Function", "lamina.Tensor", "lamina.Inspection", "lamina.nn.initializers.Initializer", "lamina.optim.Optimizer",
+NOT_CALLED = {"lamina.ConcreteFunction", "lamina.DType", "lamina.Function", "lamina.Tensor", "lamina.Inspection", "lamina.nn.initializers.Initializer", "lamina.optim.Optimizer", "lamina.optim.schedules.Schedule",
               "lamina.config.EagerSwitch", "lamina.config.PrecisionSwitch"}
 NOT_DOCUMENTED = {"lamina.Function"}  # a function has the text of the one that it was made of
 

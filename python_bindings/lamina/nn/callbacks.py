@@ -166,6 +166,15 @@ class CSVLogger(Callback):
             print(epoch, *(logs.get(name, "") for name in self._names), sep=self.separator, file=file)
 
 
+def _settable_rate(callback):
+    """The optimizer's learning rate as a Variable."""
+    optimizer = callback.model.optimizer
+    if getattr(optimizer, "schedule", None) is not None:
+        raise errors.StateError(f"{type(callback).__name__}: the optimizer's learning rate is a schedule", why=f"{optimizer.schedule!r} gives it in every step",
+                                fix="leave out the callback, or make the optimizer with a number")
+    return optimizer.learning_rate
+
+
 class LearningRateScheduler(Callback):
     """Sets the learning rate before each epoch to schedule(epoch, rate). Nothing is traced anew."""
 
@@ -175,7 +184,7 @@ class LearningRateScheduler(Callback):
         self.schedule = schedule
 
     def on_epoch_begin(self, epoch):
-        rate = self.model.optimizer.learning_rate
+        rate = _settable_rate(self)
         rate.assign(float(self.schedule(epoch, float(rate.numpy()))))
 
 
@@ -189,6 +198,7 @@ class ReduceLROnPlateau(_Monitor):
         self.factor, self.patience, self.cooldown, self.min_lr = factor, patience, cooldown, min_lr
 
     def on_train_begin(self):
+        _settable_rate(self)
         self._forget()
         self._waited = self._rest = 0
 

@@ -307,14 +307,19 @@ class Writer:
 
     def _optimizer(self, optimizer) -> dict:
         if type(optimizer) not in _OPTIMIZER_OF:
-            raise Unfit(f"the optimizer is {errors.a_type(optimizer)}, none of lm.optim")
+            raise Unfit(f"the optimizer is {errors.a_type(optimizer)}, none of {', '.join(table.OPTIMIZERS)}")
+        if optimizer.schedule is not None:
+            raise Unfit(f"the learning rate is a schedule ({optimizer.schedule!r}), the format takes a number here")
+        on = [name for name, value in optimizer._switches.items() if value not in (1, None, False)]
+        if on:
+            raise Unfit(f"the optimizer has {', '.join(on)}")
         cls = _OPTIMIZER_OF[type(optimizer)]
         given = optimizer._parameters | {"learning_rate": optimizer.learning_rate}
         if any(isinstance(value, _core.Variable) and value.shape != () for value in given.values()):
             raise Unfit("the optimizer has a number for each model of an ensemble")
         config = {theirs: float(given[ours].numpy()) if isinstance(given[ours], _core.Variable) else given[ours] for theirs, ours in table.OPTIMIZERS[cls][1].items()}
         config = table.switched(config)
-        if cls == "Adam" and not config["weight_decay"]:
+        if cls in ("Adam", "Lion") and not config["weight_decay"]:
             config["weight_decay"] = None  # Keras asks for more than 0
         return _wrapped("keras.optimizers", cls, {"name": optimizer.name} | config)
 

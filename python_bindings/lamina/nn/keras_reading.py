@@ -428,7 +428,7 @@ class Reader:
 
     def _optimizer(self, value):
         if isinstance(value, str):
-            value = {"class_name": {"sgd": "SGD", "rmsprop": "RMSprop", "adam": "Adam", "adamw": "AdamW"}.get(value.lower(), value), "config": {}}
+            value = {"class_name": {name.lower(): name for name in table.OPTIMIZERS}.get(value.lower(), value), "config": {}}
         cls, config = _text(_dict(value, "the optimizer").get("class_name"), "the optimizer's class"), _dict(value.get("config"), "config")
         given = self._given(value.get("registered_name"), cls)
         if given is not None:

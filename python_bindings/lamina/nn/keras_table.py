@@ -178,6 +178,8 @@ _ADAM = same("learning_rate beta_1 beta_2 epsilon weight_decay")
 OPTIMIZERS = {
     "SGD": (optim.SGD, same("learning_rate momentum nesterov"), (("momentum",),)),
     "RMSprop": (optim.RMSprop, same("learning_rate rho momentum epsilon centered"), (("velocity",), ("momentum",), ("average_gradient",))),
+    "Adagrad": (optim.Adagrad, same("learning_rate initial_accumulator_value epsilon"), (("accumulator",),)),
+    "Lion": (optim.Lion, same("learning_rate beta_1 beta_2 weight_decay"), (("momentum",),)),
     "Adam": (optim.Adam, _ADAM, (("momentum", "velocity"),)),
     "AdamW": (optim.AdamW, _ADAM, (("momentum", "velocity"),)),
 }

@@ -187,9 +187,10 @@ class Training:
         with _core.GradientTape() as tape:
             predictions = self(inputs, training=True)
             loss, parts = self._losses_of(labels, predictions, weights)
+            minimized = self.optimizer.scale_loss(loss) if hasattr(self.optimizer, "scale_loss") else loss
         variables = self.trainable_variables
         if variables:
-            self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+            self.optimizer.apply_gradients(zip(tape.gradient(minimized, variables), variables))
         else:
             warnings.warn(f"fit: nothing in {self.name} is trainable, so no weight changes", stacklevel=2)
         return (loss, *parts, *self._measured(labels, predictions))

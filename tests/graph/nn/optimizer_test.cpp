@@ -88,6 +88,62 @@ TEST(Adam, FollowsItsFormula) {
               [](double v, double g, int n, Doubles& s) { return adam(v - v * 0.004 * 0.01, g, n, s, 0.01); });
 }
 
+TEST(Adagrad, FollowsItsFormula) {
+  expect_rule([] { return std::make_unique<Adagrad>(0.1); },
+              [](double v, double g, int n, Doubles& s) {
+                s[0] = (n == 1 ? 0.1 : s[0]) + g * g;
+                return v - 0.1 * g / std::sqrt(s[0] + 1e-7);
+              });
+}
+
+TEST(Nadam, FollowsItsFormula) {
+  expect_rule([] { return std::make_unique<Nadam>(0.01); },
+              [](double v, double g, int n, Doubles& s) {
+                const double now = 0.9 * (1 - 0.5 * std::pow(0.96, n)), next = 0.9 * (1 - 0.5 * std::pow(0.96, n + 1));
+                s[0] += (g - s[0]) * 0.1;
+                s[1] += (g * g - s[1]) * 0.001;
+                s[2] = (n == 1 ? 1 : s[2]) * now;
+                const double m = next * s[0] / (1 - s[2] * next) + (1 - now) * g / (1 - s[2]);
+                return v - 0.01 * m / (std::sqrt(s[1] / (1 - std::pow(0.999, n))) + 1e-7);
+              });
+}
+
+TEST(Lion, FollowsItsFormula) {
+  expect_rule([] { return std::make_unique<Lion>(0.01, LionOptions{.weight_decay = 0.1}); },
+              [](double v, double g, int, Doubles& s) {
+                const double move = 0.9 * s[0] + 0.1 * g > 0 ? 1 : -1;
+                s[0] = 0.99 * s[0] + 0.01 * g;
+                return v - 0.01 * 0.1 * v - 0.01 * move;
+              });
+}
+
+TEST(Schedule, GivesTheRateOfEachStep) {
+  const double pi = std::acos(-1.0);
+  expect_rule([&] { return std::make_unique<SGD>(schedules::Warmup(schedules::CosineDecay(0.1, 20), 3)); },
+              [&](double v, double g, int n, Doubles&) {
+                const int t = n - 1;
+                return v - g * (t < 3 ? 0.1 * t / 3 : 0.1 * 0.5 * (1 + std::cos(pi * (t - 3) / 20)));
+              });
+  SGD sgd(schedules::ExponentialDecay(1, 1, 0.5));
+  const Variable v(zeros({2}));
+  sgd.apply_gradients({{ones({2}), v}});
+  EXPECT_EQ(sgd.current_learning_rate().item<float>(), 0.5f);
+  EXPECT_EQ(test::error_of([&] { sgd.set_learning_rate(1); }), "wrong state: sgd: the learning rate is a schedule (ExponentialDecay)");
+  EXPECT_EQ(test::error_of([] { schedules::CosineDecay(0.1, 0); }), "invalid argument: CosineDecay: decay_steps 0");
+}
+
+TEST(Optimizer, AccumulatesGradients) {
+  SGD sgd(1.0, 0, false, {.gradient_accumulation_steps = 2});
+  const Variable v(scalar(0));
+  auto step = function([&](Tensor g) {
+    sgd.apply_gradients({{g, v}});
+    return v.read();
+  });
+  EXPECT_EQ(step(scalar(2)).item<float>(), 0);
+  EXPECT_EQ(step(scalar(4)).item<float>(), -3);
+  EXPECT_EQ(step(scalar(8)).item<float>(), -3);
+}
+
 TEST(Adam, CountsItsSteps) {
   Adam adam;
   const Variable v(ones({2}));

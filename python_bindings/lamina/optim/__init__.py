@@ -1,17 +1,21 @@
 """Optimizers: update Variables from gradients."""
 from __future__ import annotations
 
-from . import _border, _core, _elsewhere, errors
+from .. import _border, _core, _elsewhere, errors
+from . import schedules
 
 Optimizer = _core.optim.Optimizer
 SGD = _core.optim.SGD
 RMSprop = _core.optim.RMSprop
 Adam = _core.optim.Adam
 AdamW = _core.optim.AdamW
+Nadam = _core.optim.Nadam
+Adagrad = _core.optim.Adagrad
+Lion = _core.optim.Lion
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "get"]
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "Nadam", "Optimizer", "RMSprop", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "get", "schedules"]
 
-_BY_NAME = {"sgd": SGD, "rmsprop": RMSprop, "adam": Adam, "adamw": AdamW}
+_BY_NAME = {cls.__name__.lower(): cls for cls in (SGD, RMSprop, Adagrad, Adam, AdamW, Nadam, Lion)}
 
 
 def get(optimizer):
@@ -68,6 +72,25 @@ def _scaled(gradient, squares, limit):
     """gradient * limit / max(norm, limit)."""
     factor = limit / _core.maximum(_core.sqrt(squares), limit)
     return gradient * _core.astype(factor, gradient.dtype)
+
+
+class _AveragedWeights:
+    """averaged_weights(): the weights are their averages inside of the block."""
+
+    def __init__(self, optimizer):
+        self._pairs = list(zip(optimizer._trained_variables, optimizer._averages))
+        if not self._pairs:
+            raise errors.StateError(f"{optimizer.name}: there are no averages of the weights", why="ema_momentum keeps them from the first step on",
+                                    fix="pass ema_momentum=0.99 to the optimizer, and train")
+
+    def __enter__(self):
+        self._own = [variable.read() for variable, _ in self._pairs]
+        for variable, average in self._pairs:
+            variable.assign(_core.astype(average.read(), variable.dtype))
+
+    def __exit__(self, *_):
+        for (variable, _), value in zip(self._pairs, self._own):
+            variable.assign(value)
 
 
 TYPE_CHECKING = False
