@@ -4,18 +4,6 @@ from __future__ import annotations
 from . import _core, errors
 
 
-def named(variables) -> dict:
-    """{name: Variable} in order; repeated names get a number."""
-    found: dict = {}
-    for variable in variables:
-        name, n = variable.name or "variable", 1
-        while name in found:
-            n += 1
-            name = f"{variable.name or 'variable'}_{n}"
-        found[name] = variable
-    return found
-
-
 def read(variables: dict) -> dict:
     """A copy of every value by name. bfloat16 becomes float32, which holds it exactly, because NumPy lacks it."""
     return {name: _array(variable.read()) for name, variable in variables.items()}
@@ -75,12 +63,21 @@ def slots_of(optimizer) -> dict:
     return {hash(v): {slot.name.rpartition("/")[2]: slot for slot in slots[i * each:(i + 1) * each]} for i, v in enumerate(optimizer._trained_variables)}
 
 
-def of_variables(variables) -> dict:
-    return read(named(variables))
+def _optimizer_names(optimizer) -> dict:
+    """{name: Variable}: "learning_rate", and of the weights by their number "0.momentum", whatever their layers are called."""
+    own, each = beside_slots(optimizer), optimizer._slots_per_variable
+    found = {v.name.rpartition("/")[2]: v for v in own}
+    return found | {f"{i // each}.{v.name.rpartition('/')[2]}": v for i, v in enumerate(optimizer.variables[len(own):])}
 
 
-def into_variables(owner, variables, state, strict) -> None:
-    write_state("load_state_dict", owner, named(variables), state, strict)
+def of_optimizer(optimizer) -> dict:
+    return read(_optimizer_names(optimizer))
+
+
+def into_optimizer(optimizer, state, strict) -> None:
+    if strict and not optimizer.built and any(str(name)[:1].isdigit() for name in getattr(state, "keys", tuple)()):
+        raise errors.NotFound(f"load_state_dict: {optimizer.name} has no slots yet", why="they exist from build() or the first step on", fix="call build(model.trainable_variables) first")
+    write_state("load_state_dict", optimizer.name, _optimizer_names(optimizer), state, strict)
 
 
 def _some(names) -> str:

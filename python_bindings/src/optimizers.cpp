@@ -215,12 +215,12 @@ void bind_base(nb::module_& m) {
           "variables", [](const optim::Optimizer& o) { return o.variables(); },
           "The learning rate unless it is a schedule, the step counter where there is one, other numbers, and the slots.")
       .def(
-          "state_dict", [](const optim::Optimizer& o) { return nb::module_::import_("lamina._state").attr("of_variables")(o.variables()); },
-          "{name: NumPy copy} of its variables.")
+          "state_dict", [](nb::object self) { return nb::module_::import_("lamina._state").attr("of_optimizer")(self); },
+          "{name: NumPy copy} of its variables: \"learning_rate\", and \"0.momentum\" for a slot of the first weight.")
       .def(
           "load_state_dict",
-          [](const optim::Optimizer& o, nb::handle state, bool strict) {
-            nb::module_::import_("lamina._state").attr("into_variables")(o.name(), o.variables(), state, strict);
+          [](nb::object self, nb::handle state, bool strict) {
+            nb::module_::import_("lamina._state").attr("into_optimizer")(self, state, strict);
           },
           nb::arg("state"), nb::arg("strict") = true,
           "Assigns what state_dict() gave; the slots exist after build() or the first step. Nothing is changed when something does not "

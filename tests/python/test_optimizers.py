@@ -201,3 +201,32 @@ def test_switches_work_together_in_fit():
 def test_switches_out_of_range_are_refused(switches, text):
     with pytest.raises(lm.errors.InvalidArgument, match=text):
         lm.optim.SGD(0.1, **switches)
+
+
+# --- state ---
+
+@pytest.mark.parametrize("make", [lambda: lm.optim.SGD(0.1, 0.9), lambda: lm.optim.Adam(0.1, ema_momentum=0.9, gradient_accumulation_steps=2), lambda: lm.optim.Nadam(0.1), lambda: lm.optim.Adagrad(0.1)])
+def test_state_goes_into_an_optimizer_of_another_model(make):
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+
+    def net():
+        lm.random.set_seed(1)
+        model = lm.nn.Sequential([lm.nn.Input((3,)), lm.nn.Dense(4), lm.nn.Dense(1)])  # the names of its layers count on in the process
+        model.compile(make(), "mse")
+        return model
+
+    first, second = net(), net()
+    for _ in range(3):
+        first.train_on_batch(x, x[:, :1])
+    state = first.optimizer.state_dict()
+    assert "learning_rate" in state and all(name in ("learning_rate", "iterations", "product", "gradients_added") or name[0].isdigit() for name in state)
+    with pytest.raises(lm.errors.NotFound, match="no slots yet"):
+        second.optimizer.load_state_dict(state)
+    second.optimizer.build(second.trainable_variables)
+    second.optimizer.load_state_dict(state)
+    second.set_weights(first.get_weights())
+    for one in (first, second):
+        for _ in range(3):
+            one.train_on_batch(x, x[:, :1])
+    for a, b in zip(first.get_weights(), second.get_weights()):
+        np.testing.assert_array_equal(a, b)

@@ -130,7 +130,7 @@ def test_the_count_of_steps_is_the_state():
     run(a, first, 5)
     second.assign(first.read())
     b.load_state_dict(a.state_dict())
-    assert set(a.state_dict()) == {"sgd/iterations"}
+    assert set(a.state_dict()) == {"iterations"}
     run(b, second, 3)
     assert second.numpy() == whole.numpy()
 

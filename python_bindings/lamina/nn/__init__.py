@@ -1,6 +1,6 @@
 """Layers and models."""
 from .. import _elsewhere
-from . import initializers
+from . import initializers, regularizers
 from .attention import MultiHeadAttention
 from .callbacks import (
     Callback, CSVLogger, EarlyStopping, History, LambdaCallback, LearningRateScheduler, ModelCheckpoint, ReduceLROnPlateau, TensorBoard, TerminateOnNaN,
@@ -30,7 +30,7 @@ __all__ = [
     "LambdaCallback", "Layer", "LayerNorm", "LayerNormalization", "LeakyReLU", "LearningRateScheduler", "MaxPool1D", "MaxPool2D", "MaxPooling1D",
     "MaxPooling2D", "Maximum", "Minimum", "Model", "ModelCheckpoint", "MultiHeadAttention", "Multiply", "RMSNorm", "RMSNormalization", "ReLU",
     "ReduceLROnPlateau", "Reshape", "SELU", "Sequential", "SiLU", "Sigmoid", "SimpleRNN", "Softmax", "Softplus", "Stack", "Subtract", "Tanh", "TensorBoard",
-    "TerminateOnNaN", "UpSampling2D", "ZeroPadding2D", "initializers", "load_file", "save_file", "stack",
+    "TerminateOnNaN", "UpSampling2D", "ZeroPadding2D", "initializers", "load_file", "regularizers", "save_file", "stack",
 ]
 
 TYPE_CHECKING = False

@@ -23,8 +23,10 @@ class Conv2D(_Conv):
 
     def __init__(self, filters: int, kernel_size, strides=1, padding="valid", dilation_rate=1, groups: int = 1, activation=None,
                  use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32",
-                 name: str | None = None, input_shape=None, trainable: bool = True):
+                 name: str | None = None, input_shape=None, trainable: bool = True,
+                 kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
         self._core = _core.nn.Conv2D(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
@@ -37,8 +39,10 @@ class Conv2DTranspose(_Conv):
 
     def __init__(self, filters: int, kernel_size, strides=1, padding="valid", dilation_rate=1, groups: int = 1, activation=None,
                  use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32",
-                 name: str | None = None, input_shape=None, trainable: bool = True, output_padding=0):
+                 name: str | None = None, input_shape=None, trainable: bool = True, output_padding=0,
+                 kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
         self._core = _core.nn.Conv2DTranspose(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
@@ -50,8 +54,10 @@ class Conv1D(_Conv):
 
     def __init__(self, filters: int, kernel_size: int, strides: int = 1, padding="valid", dilation_rate: int = 1, groups: int = 1,
                  activation=None, use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32",
-                 name: str | None = None, input_shape=None, trainable: bool = True):
+                 name: str | None = None, input_shape=None, trainable: bool = True,
+                 kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
         self._core = _core.nn.Conv1D(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
@@ -63,8 +69,10 @@ class Conv1DTranspose(_Conv):
 
     def __init__(self, filters: int, kernel_size: int, strides: int = 1, padding="valid", dilation_rate: int = 1, groups: int = 1, activation=None,
                  use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None,
-                 input_shape=None, trainable: bool = True, output_padding: int = 0):
+                 input_shape=None, trainable: bool = True, output_padding: int = 0,
+                 kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
         self._core = _core.nn.Conv1DTranspose(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias, kernel_initializer,
@@ -75,8 +83,10 @@ class DepthwiseConv2D(_Conv):
     """Convolves each channel by depth_multiplier filters of its own: x [n, h, w, c] -> [n, h', w', c depth_multiplier]. kernel is [rows, columns, c, depth_multiplier]."""
 
     def __init__(self, kernel_size, strides=1, padding="valid", depth_multiplier: int = 1, dilation_rate=1, activation=None, use_bias: bool = True,
-                 depthwise_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True):
+                 depthwise_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True,
+                 depthwise_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=depthwise_regularizer, bias=bias_regularizer)
         self.kernel_size, self.strides, self.padding, self.depth_multiplier = kernel_size, strides, padding, depth_multiplier
         self.input_shape = input_shape
         self._core = _core.nn.DepthwiseConv2D(kernel_size, depth_multiplier, strides, padding, dilation_rate, activation, use_bias, depthwise_initializer,

@@ -159,6 +159,8 @@ class Writer:
 
     def _stock(self, layer, name) -> dict:
         kind, given = _LAYER_OF[type(layer)], layer.get_config()
+        if hasattr(layer, "_regularizers"):
+            raise Unfit("its weights have regularisers: the file holds layers without them")
         row = table.LAYERS[kind]
         config = {"name": name, "trainable": layer.trainable, "dtype": _policy(self._dtype(layer, given))}
         for theirs, ours in row.keys.items():

@@ -176,6 +176,32 @@ class Layer(Module):
         value = initializers.get(initializer)(shape, dtype=dtype)
         return _core.Variable(value, name=f"{self.name}/{name}", trainable=trainable)
 
+    def _regularize(self, **regularizers):
+        """Regularisers of attributes, by name."""
+        from . import regularizers as module
+        found = {name: module.get(one) for name, one in regularizers.items() if one is not None}
+        if found:
+            self._regularizers = found
+
+    @property
+    def losses(self) -> list:
+        """The regularisers' values for the trainable weights of this layer and of those inside it, as scalar tensors; fit, evaluate and their like add them to the loss."""
+        found, seen = [], set()
+
+        def visit(layer):
+            if id(layer) in seen or not layer.trainable:
+                return
+            seen.add(id(layer))
+            for name, regularizer in getattr(layer, "_regularizers", {}).items():
+                weight = getattr(layer, name, None)
+                if weight is not None and weight.trainable:
+                    found.append(regularizer(weight))
+            for inner in layer.layers:
+                visit(inner)
+
+        visit(self)
+        return found
+
     # --- contents ---
 
     @property

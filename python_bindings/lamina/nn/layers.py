@@ -16,8 +16,10 @@ class Dense(Layer):
     bias: _core.Variable
 
     def __init__(self, units: int, activation=None, use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
-                 dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True):
+                 dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True,
+                 kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         if isinstance(units, bool) or not isinstance(units, int):
             raise errors.TypeMismatch(f"Dense: units {errors.shown(units)} is not an integer")
         self.units = units

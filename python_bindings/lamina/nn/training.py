@@ -187,6 +187,7 @@ class Training:
         with _core.GradientTape() as tape:
             predictions = self(inputs, training=True)
             loss, parts = self._losses_of(labels, predictions, weights)
+            loss = self._regularized(loss)
             minimized = self.optimizer.scale_loss(loss) if hasattr(self.optimizer, "scale_loss") else loss
         variables = self.trainable_variables
         if variables:
@@ -206,7 +207,12 @@ class Training:
     def _run_test_step(self, inputs, labels, weights=None):
         predictions = self(inputs, training=False)
         loss, parts = self._losses_of(labels, predictions, weights)
-        return (loss, *parts, *self._measured(labels, predictions))
+        return (self._regularized(loss), *parts, *self._measured(labels, predictions))
+
+    def _regularized(self, loss):
+        for value in self.losses:
+            loss = loss + _core.astype(value, loss.dtype)
+        return loss
 
     def _run_predict_step(self, inputs):
         return self(inputs, training=False)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .. import _border, _core, _elsewhere, errors
 from . import schedules
+from .lbfgs import LBFGS
 
 Optimizer = _core.optim.Optimizer
 SGD = _core.optim.SGD
@@ -13,7 +14,7 @@ Nadam = _core.optim.Nadam
 Adagrad = _core.optim.Adagrad
 Lion = _core.optim.Lion
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "Nadam", "Optimizer", "RMSprop", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "get", "schedules"]
+__all__ = ["LBFGS", "SGD", "Adagrad", "Adam", "AdamW", "Lion", "Nadam", "Optimizer", "RMSprop", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "get", "schedules"]
 
 _BY_NAME = {cls.__name__.lower(): cls for cls in (SGD, RMSprop, Adagrad, Adam, AdamW, Nadam, Lion)}
 
