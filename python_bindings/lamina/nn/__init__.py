@@ -5,6 +5,7 @@ from .attention import MultiHeadAttention
 from .callbacks import (
     Callback, CSVLogger, EarlyStopping, History, LambdaCallback, LearningRateScheduler, ModelCheckpoint, ReduceLROnPlateau, TensorBoard, TerminateOnNaN,
 )
+from .ensemble import Ensemble
 from .images import (
     AveragePooling1D, AveragePooling2D, AvgPool1D, AvgPool2D, Conv1D, Conv1DTranspose, Conv2D, Conv2DTranspose, DepthwiseConv2D, GlobalAveragePool1D,
     GlobalAveragePool2D, GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPooling1D, GlobalMaxPooling2D, MaxPool1D,
@@ -25,7 +26,7 @@ from .symbolic import Input
 __all__ = [
     "Activation", "Add", "Average", "AveragePooling1D", "AveragePooling2D", "AvgPool1D", "AvgPool2D", "BatchNorm", "BatchNormalization", "Bidirectional",
     "CSVLogger", "Callback", "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Dense", "DepthwiseConv2D", "Dropout", "ELU",
-    "EarlyStopping", "Embedding", "Flatten", "GELU", "GRU", "GlobalAveragePool1D", "GlobalAveragePool2D", "GlobalAveragePooling1D", "GlobalAveragePooling2D",
+    "EarlyStopping", "Embedding", "Ensemble", "Flatten", "GELU", "GRU", "GlobalAveragePool1D", "GlobalAveragePool2D", "GlobalAveragePooling1D", "GlobalAveragePooling2D",
     "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GroupNorm", "GroupNormalization", "History", "Input", "LSTM", "Lambda",
     "LambdaCallback", "Layer", "LayerNorm", "LayerNormalization", "LeakyReLU", "LearningRateScheduler", "MaxPool1D", "MaxPool2D", "MaxPooling1D",
     "MaxPooling2D", "Maximum", "Minimum", "Model", "ModelCheckpoint", "MultiHeadAttention", "Multiply", "RMSNorm", "RMSNormalization", "ReLU",
