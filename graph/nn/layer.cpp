@@ -80,6 +80,12 @@ Tensor Layer::build_for(const TensorType& input) {
 }
 
 Variable Layer::add_weight(const std::string& name, const Shape& shape, const Initializer& initializer, DType dtype, bool trainable) {
+  if (!taken_.empty()) {
+    Variable taken = taken_.back();
+    taken_.pop_back();
+    items_.emplace_back(taken);
+    return taken;
+  }
   const Tensor initial = host_tensor(initializer(numbers(shape), random::next_host_seed()), {dtype, shape}, default_device());
   Variable variable(Operand(initial, call_site()), NameScope::current() + name, trainable);
   items_.emplace_back(variable);

@@ -74,6 +74,9 @@ class LAMINA_API Layer {
   }
   void add(std::shared_ptr<Layer> layer);
 
+  // What build() takes in place of new weights, in order of creation: those of an equal layer, of which this one is a copy.
+  void take_weights(std::vector<Variable> weights) { taken_ = {weights.rbegin(), weights.rend()}; }
+
  protected:
   // A new weight, initialised on the host and placed on the current device. An initializer without a seed uses the one set by
   // random::set_seed.
@@ -93,6 +96,7 @@ class LAMINA_API Layer {
   std::optional<DType> dtype_;
   bool autocast_ = true;
   std::vector<std::variant<Variable, std::shared_ptr<Layer>>> items_;
+  std::vector<Variable> taken_;  // the next one last
   std::atomic<bool> built_{false};
   Mutex building_;
 };

@@ -323,7 +323,7 @@ def _guard_class(cls):
             get, set = (f and not hasattr(f, "__lamina_border__") and guarded(f, True, AttributeError) for f in (value.fget, value.fset))
             if get or set:
                 setattr(cls, name, property(get or value.fget, set or value.fset, value.fdel, value.__doc__))
-        if name.startswith("_") and name not in ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__enter__"):
+        if name.startswith("_") and name not in ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__enter__", "__deepcopy__", "__reduce_ex__", "__setstate__"):
             continue
         kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
         function = value.__func__ if kind else value

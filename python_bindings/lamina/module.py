@@ -1,7 +1,7 @@
 """Module: Variables, other Modules and traced functions in attributes. What layers and saved programs share."""
 from __future__ import annotations
 
-from . import _border, _core, _state
+from . import _border, _core, _pickle, _state
 from ._structure import flatten, unflatten
 
 
@@ -16,6 +16,21 @@ class Module:
 
     def __init__(self):
         pass
+
+    def __reduce_ex__(self, protocol):
+        _pickle.require_by_name(self)
+        return object.__reduce_ex__(self, max(protocol, 2))
+
+    def __getstate__(self):
+        return dict(vars(self))
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+
+    def __deepcopy__(self, memo):
+        made = memo[id(self)] = type(self).__new__(type(self))
+        made.__setstate__(_pickle.copied_parts(self, memo))
+        return made
 
     @property
     def trainable(self) -> bool:

@@ -462,6 +462,14 @@ PyObject* get_signature(PyObject* o, void*) {
   });
 }
 
+PyObject* get_options(PyObject* o, void*) {
+  return guarded([&] {
+    const State& s = *self_of(o)->state;
+    const nb::object budget = s.memory_budget ? nb::object(nb::int_(s.memory_budget)) : nb::object(nb::none());
+    return nb::make_tuple(s.relax_shapes, s.autograph, budget).release().ptr();
+  });
+}
+
 PyObject* get_outside(PyObject* o, PyObject* const* args, Py_ssize_t count) {
   return text_object([&] { return outside_key(self_of(o), {args, size_t(count)}); });
 }
@@ -487,6 +495,7 @@ PyGetSetDef attributes[] = {
     {"traces", get_traces, nullptr, "One dict per trace: signature, cause, fix, where, microseconds.", nullptr},
     {"_graphs", get_graphs, nullptr, "A ConcreteFunction for each graph.", nullptr},
     {"_signature", get_signature, nullptr, "The TensorSpecs of input_signature, or None.", nullptr},
+    {"_options", get_options, nullptr, "(relax_shapes, autograph, memory_budget).", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -317,7 +317,9 @@ void bind_normalization_layers(nb::module_& m) {
       .def_prop_ro("gamma", [](const nn::GroupNorm& l) { return l.gamma(); })
       .def_prop_ro("beta", [](const nn::GroupNorm& l) { return l.beta(); });
   bind_plain_call(group_class);
-  nb::class_<nn::Embedding>(m, "Embedding", "The computation of lm.nn.Embedding.")
+  nb::class_<nn::Embedding> embedding_class(m, "Embedding", "The computation of lm.nn.Embedding.");
+  bind_weights(embedding_class);
+  embedding_class
       .def(
           "__init__",
           [](nn::Embedding* self, int64_t classes, int64_t width, nb::handle initializer, nb::handle dtype, const std::string& name) {

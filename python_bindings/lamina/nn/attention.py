@@ -1,7 +1,7 @@
 """Attention. Its computation is the C++ one."""
 from __future__ import annotations
 
-from .. import _border, _core
+from .. import _border
 from .layer import Layer, shape_of
 
 
@@ -17,7 +17,7 @@ class MultiHeadAttention(Layer):
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         self.num_heads, self.key_dim = num_heads, key_dim
-        self._core = _core.nn.MultiHeadAttention(num_heads, key_dim, value_dim or 0, output_size or 0, dropout, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
+        self._computed_by("MultiHeadAttention", num_heads, key_dim, value_dim or 0, output_size or 0, dropout, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
 
     def _build_once(self, args, kwargs):
         given = dict(zip(("query", "value", "key"), args)) | {name: kwargs[name] for name in ("query", "value", "key") if kwargs.get(name) is not None}
@@ -25,7 +25,7 @@ class MultiHeadAttention(Layer):
         super()._build_once(args, kwargs)
 
     def build(self, input_shape):
-        self._core.build(*getattr(self, "_shapes", [input_shape] * 3))
+        self._build_core(*getattr(self, "_shapes", [input_shape] * 3))
         for part, name in enumerate(("query", "key", "value", "output")):
             setattr(self, f"{name}_kernel", self._core.kernel(part))
             setattr(self, f"{name}_bias", self._core.bias(part))

@@ -7,7 +7,7 @@ from .layer import Layer
 
 class _Conv(Layer):
     def build(self, input_shape):
-        self._core.build(input_shape)
+        self._build_core(input_shape)
         self.kernel, self.bias = self._core.kernel, self._core.bias
 
     def call(self, x):
@@ -29,8 +29,8 @@ class Conv2D(_Conv):
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
-        self._core = _core.nn.Conv2D(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
-                                     kernel_initializer, bias_initializer, dtype, self.name)
+        self._computed_by("Conv2D", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
+                          kernel_initializer, bias_initializer, dtype, self.name)
 
 
 class Conv2DTranspose(_Conv):
@@ -45,8 +45,8 @@ class Conv2DTranspose(_Conv):
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
-        self._core = _core.nn.Conv2DTranspose(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
-                                              kernel_initializer, bias_initializer, dtype, self.name, output_padding)
+        self._computed_by("Conv2DTranspose", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
+                          kernel_initializer, bias_initializer, dtype, self.name, output_padding)
 
 
 class Conv1D(_Conv):
@@ -60,8 +60,8 @@ class Conv1D(_Conv):
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
-        self._core = _core.nn.Conv1D(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
-                                     kernel_initializer, bias_initializer, dtype, self.name)
+        self._computed_by("Conv1D", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
+                          kernel_initializer, bias_initializer, dtype, self.name)
 
 
 class Conv1DTranspose(_Conv):
@@ -75,8 +75,8 @@ class Conv1DTranspose(_Conv):
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
         self.input_shape = input_shape
-        self._core = _core.nn.Conv1DTranspose(filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias, kernel_initializer,
-                                              bias_initializer, dtype, self.name, output_padding)
+        self._computed_by("Conv1DTranspose", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias, kernel_initializer,
+                          bias_initializer, dtype, self.name, output_padding)
 
 
 class DepthwiseConv2D(_Conv):
@@ -89,8 +89,8 @@ class DepthwiseConv2D(_Conv):
         self._regularize(kernel=depthwise_regularizer, bias=bias_regularizer)
         self.kernel_size, self.strides, self.padding, self.depth_multiplier = kernel_size, strides, padding, depth_multiplier
         self.input_shape = input_shape
-        self._core = _core.nn.DepthwiseConv2D(kernel_size, depth_multiplier, strides, padding, dilation_rate, activation, use_bias, depthwise_initializer,
-                                              bias_initializer, dtype, self.name)
+        self._computed_by("DepthwiseConv2D", kernel_size, depth_multiplier, strides, padding, dilation_rate, activation, use_bias, depthwise_initializer,
+                          bias_initializer, dtype, self.name)
 
 
 class _Plain(Layer):
@@ -104,7 +104,7 @@ class MaxPool1D(_Plain):
     def __init__(self, pool_size: int = 2, strides: int | None = None, padding="valid", name: str | None = None):
         super().__init__(name=name)
         self.pool_size, self.strides, self.padding = pool_size, strides, padding
-        self._core = _core.nn.Pool1D(True, pool_size, strides, padding, self.name)
+        self._computed_by("Pool1D", True, pool_size, strides, padding, self.name)
 
 
 class AveragePooling1D(_Plain):
@@ -113,7 +113,7 @@ class AveragePooling1D(_Plain):
     def __init__(self, pool_size: int = 2, strides: int | None = None, padding="valid", name: str | None = None):
         super().__init__(name=name)
         self.pool_size, self.strides, self.padding = pool_size, strides, padding
-        self._core = _core.nn.Pool1D(False, pool_size, strides, padding, self.name)
+        self._computed_by("Pool1D", False, pool_size, strides, padding, self.name)
 
 
 class GlobalAveragePool1D(Layer):
@@ -144,7 +144,7 @@ class UpSampling2D(_Plain):
     def __init__(self, size=2, name: str | None = None):
         super().__init__(name=name)
         self.size = size
-        self._core = _core.nn.UpSampling2D(size, self.name)
+        self._computed_by("UpSampling2D", size, self.name)
 
 
 class ZeroPadding2D(_Plain):
@@ -155,7 +155,7 @@ class ZeroPadding2D(_Plain):
         if isinstance(padding, str):
             raise errors.TypeMismatch(f"ZeroPadding2D: padding {errors.shown(padding)} is no number", fix="pass 1, (1, 2) or ((1, 2), (3, 4))")
         self.padding = padding
-        self._core = _core.nn.ZeroPadding2D(padding, self.name)
+        self._computed_by("ZeroPadding2D", padding, self.name)
 
 
 class MaxPool2D(Layer):

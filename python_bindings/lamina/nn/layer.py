@@ -71,6 +71,31 @@ class Layer(Module):
     _unnamed = ("_stack", "_graph_layers")  # a model's layers
     _not_inside = ("optimizer",)
 
+    def _computed_by(self, kind, *args) -> None:
+        """The layer's computation is that of the C++ layer of this name, made with these arguments."""
+        self._core, self._core_made = getattr(_core.nn, kind)(*args), _Arguments((kind, *args), {})
+
+    def _build_core(self, *shapes) -> None:
+        self._core.build(*shapes)
+        self._core_made.kwargs["shapes"] = shapes
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        core = state.pop("_core", None)
+        return state if core is None else state | {"_core_weights": core._variables() if hasattr(core, "_variables") else []}
+
+    def __setstate__(self, state):
+        weights = state.pop("_core_weights", None)
+        super().__setstate__(state)
+        if weights is None:
+            return
+        kind, *args = self._core_made.args
+        core = self._core = getattr(_core.nn, kind)(*args)
+        if "shapes" in self._core_made.kwargs:
+            core._take_weights(weights)
+            core.build(*self._core_made.kwargs["shapes"])
+        self.autocast = self._autocast
+
     def build(self, input_shape) -> None:
         """Creates the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""
 

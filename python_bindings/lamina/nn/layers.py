@@ -25,10 +25,10 @@ class Dense(Layer):
         self.units = units
         self.use_bias = use_bias
         self.input_shape = input_shape
-        self._core = _core.nn.Dense(units, activation, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
+        self._computed_by("Dense", units, activation, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
 
     def build(self, input_shape):
-        self._core.build(input_shape)
+        self._build_core(input_shape)
         self.kernel, self.bias = self._core.kernel, self._core.bias
 
     def call(self, x):
@@ -41,7 +41,7 @@ class Flatten(Layer):
     def __init__(self, name: str | None = None, input_shape=None):
         super().__init__(name=name)
         self.input_shape = input_shape
-        self._core = _core.nn.Flatten(self.name)
+        self._computed_by("Flatten", self.name)
 
     def call(self, x):
         return self._core.call(x)
@@ -54,7 +54,7 @@ class Dropout(Layer):
     def __init__(self, rate: float, name: str | None = None):
         super().__init__(name=name)
         self.rate = rate
-        self._core = _core.nn.Dropout(rate, self.name)
+        self._computed_by("Dropout", rate, self.name)
 
     def call(self, x, training=False):
         return self._core.call(x, bool(training))
@@ -77,7 +77,7 @@ class Reshape(Layer):
     def __init__(self, target_shape, name: str | None = None):
         super().__init__(name=name)
         self.target_shape = tuple(target_shape) if not isinstance(target_shape, int) else (target_shape,)
-        self._core = _core.nn.Reshape(self.target_shape, self.name)
+        self._computed_by("Reshape", self.target_shape, self.name)
 
     def call(self, x):
         return self._core.call(x)

@@ -4,8 +4,8 @@ from __future__ import annotations
 from .. import _border, _core, errors
 from .._structure import flatten
 from ..module import specs_of
-from .layer import Layer
-from .symbolic import Symbolic, evaluate, layers_between, symbolic_call
+from .layer import Layer, _Arguments
+from .symbolic import Calls, Symbolic, contains_symbolic, evaluate, layers_between, symbolic_call
 from .summary import table_of
 from .training import Training
 
@@ -26,6 +26,21 @@ class Model(Training, Layer):
             self.built = True
 
     _inputs = _outputs = None
+    _symbols: tuple = ("_inputs", "_outputs")
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        made = state["_made_with"]
+        symbols = [made.args, made.kwargs, *(state.get(name) for name in self._symbols)]
+        if not contains_symbolic(symbols):
+            return state
+        return {name: value for name, value in state.items() if name not in ("_made_with", *self._symbols)} | {"_calls": Calls(symbols)}
+
+    def __setstate__(self, state):
+        if "_calls" in state:
+            args, kwargs, *symbols = state.pop("_calls").symbols()
+            state |= {"_made_with": _Arguments(args, kwargs)} | dict(zip(self._symbols, symbols))
+        super().__setstate__(state)
 
     def build(self, input_shape) -> None:
         """Creates the weights of all layers without data. input_shape is the input's, with None for unknown dimensions: (None, 784)."""
@@ -101,6 +116,8 @@ def _as_tensor(value, dtype):
 
 class Sequential(Model):
     """Layers one after another. With lm.nn.Input first, the weights exist at once, otherwise after the first call."""
+
+    _symbols = ("_inputs", "_outputs", "_input", "_output")
 
     def __init__(self, layers=(), name: str | None = None):
         super().__init__(name=name)

@@ -1,7 +1,7 @@
 """Normalisation layers and Embedding. Their computations are the C++ ones."""
 from __future__ import annotations
 
-from .. import _border, _core
+from .. import _border
 from .layer import Layer
 
 
@@ -17,11 +17,11 @@ class BatchNorm(Layer):
                  name: str | None = None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         self.momentum, self.epsilon = momentum, epsilon
-        self._core = _core.nn.BatchNorm(momentum, epsilon, center, scale, dtype, self.name)
+        self._computed_by("BatchNorm", momentum, epsilon, center, scale, dtype, self.name)
 
     def build(self, input_shape):
+        self._build_core(input_shape)
         core = self._core
-        core.build(input_shape)
         self.gamma, self.beta, self.moving_mean, self.moving_variance = core.gamma, core.beta, core.moving_mean, core.moving_variance
 
     def call(self, x, training=False):
@@ -36,10 +36,10 @@ class LayerNorm(Layer):
                  trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         self.axis, self.epsilon = axis, epsilon
-        self._core = _core.nn.LayerNorm(axis, epsilon, center, scale, dtype, self.name)
+        self._computed_by("LayerNorm", axis, epsilon, center, scale, dtype, self.name)
 
     def build(self, input_shape):
-        self._core.build(input_shape)
+        self._build_core(input_shape)
         self.gamma, self.beta = self._core.gamma, self._core.beta
 
     def call(self, x):
@@ -52,10 +52,10 @@ class RMSNorm(Layer):
     def __init__(self, epsilon: float = 1e-6, dtype="float32", name: str | None = None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         self.epsilon = epsilon
-        self._core = _core.nn.RMSNorm(epsilon, dtype, self.name)
+        self._computed_by("RMSNorm", epsilon, dtype, self.name)
 
     def build(self, input_shape):
-        self._core.build(input_shape)
+        self._build_core(input_shape)
         self.scale = self._core.scale
 
     def call(self, x):
@@ -70,10 +70,10 @@ class GroupNorm(Layer):
                  trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         self.groups, self.epsilon = groups, epsilon
-        self._core = _core.nn.GroupNorm(groups, epsilon, center, scale, dtype, self.name)
+        self._computed_by("GroupNorm", groups, epsilon, center, scale, dtype, self.name)
 
     def build(self, input_shape):
-        self._core.build(input_shape)
+        self._build_core(input_shape)
         self.gamma, self.beta = self._core.gamma, self._core.beta
 
     def call(self, x):
@@ -87,10 +87,10 @@ class Embedding(Layer):
                  trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         self.input_dim, self.output_dim = input_dim, output_dim
-        self._core = _core.nn.Embedding(input_dim, output_dim, embeddings_initializer, dtype, self.name)
+        self._computed_by("Embedding", input_dim, output_dim, embeddings_initializer, dtype, self.name)
 
     def build(self, input_shape):
-        self._core.build()
+        self._build_core()
         self.embeddings = self._core.embeddings
 
     def call(self, ids):

@@ -12,11 +12,11 @@ class _Recurrent(Layer):
               unit_forget_bias=False, reset_after=False):
         if isinstance(units, bool) or not isinstance(units, int):
             raise errors.TypeMismatch(f"{type(self).__name__}: units {errors.shown(units)} is not an integer")
-        self._core = _core.nn.Recurrent(self._kind, units, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer,
-                                        unit_forget_bias, reset_after, go_backwards, dtype, self.name)
+        self._computed_by("Recurrent", self._kind, units, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer,
+                          unit_forget_bias, reset_after, go_backwards, dtype, self.name)
 
     def build(self, input_shape):
-        self._core.build(input_shape)
+        self._build_core(input_shape)
         self.kernel, self.recurrent_kernel, self.bias = self._core.kernel, self._core.recurrent_kernel, self._core.bias
 
     def run(self, x, mask=None, initial_state=None, sequences=False):

@@ -37,6 +37,8 @@ def stack(build, n: int, *, seeds=None, input_shape=None) -> Stack:
 class Stack(Layer):
     """The result of lm.nn.stack."""
 
+    _not_inside = (*Layer._not_inside, "_generator")  # not a weight
+
     def __init__(self, build, n, seeds, input_shape):
         super().__init__()
         self._make, self._size, self._input_shape = build, n, input_shape
@@ -56,8 +58,7 @@ class Stack(Layer):
         self.model = models[0]
         for column, value in zip(columns, values):
             _core._stack_variable(column[0], value)
-        # Not a weight: excluded from `variables`.
-        self._generator = None if seeds is None else (lambda generator: lambda: generator)(_core.per_model(_core.constant(generators, "int64"), "generator"))
+        self._generator = None if seeds is None else _core.per_model(_core.constant(generators, "int64"), "generator")
         self.built = True
 
     def _member(self):
@@ -77,7 +78,7 @@ class Stack(Layer):
                                     fix=f"lm.vmap({self.name}, in_axes=None)(x) for all models on one input, or {self.name}[k](x) for one model")
         if self._generator is None:
             return self.model(*args, **kwargs)
-        before = _core._use_generator(self._generator())
+        before = _core._use_generator(self._generator)
         try:
             return self.model(*args, **kwargs)
         finally:

@@ -163,4 +163,58 @@ def layers_between(outputs):
     return list(found.values())
 
 
+class _Place:
+    """Where a Symbolic stands in the arguments of a call: its number."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+class Calls:
+    """Symbolic tensors, with those that they are computed from, in order: pickle and deepcopy take it apart without following the chain of calls."""
+
+    def __init__(self, value):
+        leaves, self._structure = flatten(value)
+        self._symbols, self._arguments = [], []  # (spec, layer, number of the arguments, training, path) of each; arguments of each call
+        numbers, calls = {}, {}
+        waiting = [leaf for leaf in reversed(leaves) if type(leaf) is Symbolic]
+        while waiting:
+            node = waiting[-1]
+            before = [] if id(node) in numbers else [parent for parent in parents(node) if id(parent) not in numbers]
+            if before:
+                waiting += before
+                continue
+            waiting.pop()
+            if id(node) in numbers:
+                continue
+            if node.layer is not None and id(node.args) not in calls:
+                calls[id(node.args)] = len(self._arguments)
+                self._arguments.append(_replaced((node.args, node.kwargs), lambda leaf: _Place(numbers[id(leaf)]) if type(leaf) is Symbolic else leaf))
+            numbers[id(node)] = len(self._symbols)
+            self._symbols.append((node.spec, node.layer, calls.get(id(node.args)), node.training, node.path))
+        self._leaves = [_Place(numbers[id(leaf)]) if type(leaf) is Symbolic else leaf for leaf in leaves]
+
+    def symbols(self):
+        """The value, of new Symbolics."""
+        made, arguments = [], []
+
+        def tensor_of(leaf):
+            return made[leaf.number] if type(leaf) is _Place else leaf
+
+        for spec, layer, call, training, path in self._symbols:
+            if call is None:
+                made.append(Symbolic(spec))
+                continue
+            if call == len(arguments):
+                arguments.append(_replaced(self._arguments[call], tensor_of))
+            args, kwargs = arguments[call]
+            made.append(Symbolic(spec, layer, args, training, kwargs, path))
+        return unflatten(self._structure, map(tensor_of, self._leaves))
+
+
+def _replaced(value, change):
+    leaves, structure = flatten(value)
+    return unflatten(structure, map(change, leaves))
+
+
 _border.guard(globals())

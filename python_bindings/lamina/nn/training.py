@@ -14,6 +14,9 @@ from .feeding import cut, inputs_of, made_feed, weights_of_classes
 from .resume import Run
 
 
+_TRACED = ("_train_step", "_test_step", "_predict_step", "_parallel_step", "_trainable_changes")  # belong to one process and one object
+
+
 class Training:
     """One traced training step per batch shape; compile() defines it."""
 
@@ -40,10 +43,21 @@ class Training:
             for metric in given if isinstance(given, (list, tuple)) else [given]:
                 self._metrics.append(metrics_module.get(metric))
                 self._metric_outputs.append(place)
-        wrap = (lambda step: step) if run_eagerly else _core.function
+        self.run_eagerly = run_eagerly
+        self._make_steps()
+
+    def _make_steps(self) -> None:
+        wrap = (lambda step: step) if self.run_eagerly else _core.function
         self._train_step, self._test_step = wrap(self._run_train_step), wrap(self._run_test_step)
         self._predict_step, self._parallel_step = wrap(self._run_predict_step), None
-        self.run_eagerly = run_eagerly
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name not in _TRACED}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if hasattr(self, "_metrics"):
+            self._make_steps()
 
     def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int = 1, shuffle: bool = True, validation_data=None, validation_split: float = 0.0,
             class_weight=None, sample_weight=None, steps_per_epoch: int | None = None, callbacks=(), initial_epoch: int = 0, checkpoint=None,
