@@ -103,6 +103,7 @@ Value random_normal(Graph& g, Value state, const TensorType& type, double mean, 
 #include "graph/ops/draws.h"
 #include "graph/ops/image.h"
 #include "graph/ops/indexing.h"
+#include "graph/ops/linalg.h"
 #include "graph/ops/regions.h"
 #include "graph/ops/reporting.h"
 #include "graph/ops/sorting.h"

@@ -19,6 +19,7 @@
 #include "graph/functions/einsum.h"
 #include "graph/functions/image.h"
 #include "graph/functions/indexing.h"
+#include "graph/functions/linalg.h"
 #include "graph/functions/normalize.h"
 #include "graph/functions/op_functions.h"
 #include "graph/functions/random.h"

@@ -25,7 +25,7 @@ def facts(lm):
     return {"lamina": lm.__version__, "python": platform.python_version(), "machine": platform.machine(),
             "cpu": {"isa": lm.config.cpu_isa(), "features": lm.config.cpu_features(), "threads": lm.config.threads(), "devices": lm.config.list_devices("cpu")},
             "gpu": {"devices": lm.config.list_devices("gpu") if available else [], "why_none": "" if available else lm.cuda.why_unavailable()},
-            "profiler": lm.profiler.status(), "attached_by": lm.profiler.attached_by(), "mpi": lm._core.distributed.mpi_report(), "launch": launch_of(lm)[0],
+            "profiler": lm.profiler.status(), "attached_by": lm.profiler.attached_by(), "mpi": lm._core.distributed.mpi_report(), "lapack": lm._core.linalg.library(), "launch": launch_of(lm)[0],
             "settings": {name: value for name, value in sorted(os.environ.items()) if name in settings},
             "unknown_settings": [name for name in sorted(os.environ) if name.startswith("LAMINA_") and name not in settings], "libraries": lm.cuda.libraries()}
 
@@ -56,6 +56,7 @@ def doctor(needs=(), out=sys.stdout, as_json=False):
     say(f"GPU: {', '.join(lm.config.list_devices('gpu'))}" if available else f"GPU: none. {lm.cuda.why_unavailable()}")
     say(f"Profiler: {lm.profiler.status()}" + (f"; attached: {lm.profiler.attached_by()}" if lm.profiler.attached() else ""))
     say(f"MPI: {lm._core.distributed.mpi_report()}")
+    say(f"LAPACK: {lm._core.linalg.library()}")
     _say_launch(lm, say)
     names = [setting["name"] for setting in lm.config.settings()]
     for name, value in sorted(os.environ.items()):

@@ -41,9 +41,10 @@ _IN = {  # of parts of Lamina
               "RNN": "lm.nn.SimpleRNN", "functional": "lm, as in lm.relu", "init": "lm.nn.initializers", "Upsample": "lm.nn.UpSampling2D", "activations": "lm, as in lm.relu", "AdaptiveAvgPool2d": "lm.nn.GlobalAveragePooling2D"},
     "lm.losses": {"CrossEntropyLoss": "lm.losses.SparseCrossEntropy(from_logits=True)", "BCELoss": "lm.losses.BinaryCrossEntropy", "BCEWithLogitsLoss": "lm.losses.BinaryCrossEntropy(from_logits=True)",
                   "MSELoss": "lm.losses.MeanSquaredError", "L1Loss": "lm.losses.MeanAbsoluteError"},
+    "lm.linalg": {"inverse": "lm.linalg.inv", "solve_triangular": "lm.linalg.triangular_solve"},
     "lm.data": {"DataLoader": "lm.data.Dataset", "TensorDataset": "lm.data.Dataset.from_tensor_slices"},
 }
-_PARTS = ("nn", "optim", "optim.schedules", "losses", "metrics", "data", "random", "nn.initializers", "config", "profiler")
+_PARTS = ("nn", "optim", "optim.schedules", "losses", "metrics", "data", "linalg", "random", "nn.initializers", "config", "profiler")
 
 
 def missing(place, name, names, where):

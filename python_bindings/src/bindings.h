@@ -24,6 +24,7 @@ void bind_vmap(nb::module_& m);
 void bind_devices(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_shape_functions(nb::module_& m);
+void bind_linalg(nb::module_& root);
 void bind_sorting(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_optimizers(nb::module_& m);

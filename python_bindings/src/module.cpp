@@ -27,6 +27,7 @@ nb::list exports_of(nb::handle m) {
                                          "distributed",
                                          "fma_peak",
                                          "function",
+                                         "linalg",
                                          "losses",
                                          "nn",
                                          "optim",
@@ -63,6 +64,7 @@ NB_MODULE(_core, m) {
   bind_indexing(m);
   bind_shape_functions(m);
   bind_sorting(m);
+  bind_linalg(m);
   bind_math(m);
   bind_inspect(m);
   bind_function(m);

@@ -220,7 +220,7 @@ case("associative_scan", lambda x: lm.associative_scan(lambda a, b: {"x": a["x"]
 EXEMPT = {
     "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph Module RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
              "UnrollWarning float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
-    "modules": "config cuda data errors losses metrics nn optim random testing profiler progress autograph tree xp",
+    "modules": "config cuda data errors linalg losses metrics nn optim random testing profiler progress autograph tree xp",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
     "about devices": "device device_of limits synchronize",
     "has effects": "check print",

@@ -127,7 +127,7 @@ def test_every_name_of_other_frameworks_leads_to_one_that_exists():
         assert not hasattr(lm, name) and said(lm, name) == f"write {written}" and leads_somewhere(written), name
         assert not (found := re.match(r"x\.(\w+)", written)) or hasattr(lm.Tensor, found[1]), name
     for place, names in _elsewhere._IN.items():
-        module = {"lm.nn": lm.nn, "lm.losses": lm.losses, "lm.data": lm.data}[place]
+        module = {"lm.nn": lm.nn, "lm.losses": lm.losses, "lm.data": lm.data, "lm.linalg": lm.linalg}[place]
         for name, written in names.items():
             assert not hasattr(module, name) and said(module, name) == f"write {written}" and leads_somewhere(written), name
 
@@ -146,8 +146,8 @@ def test_no_name_of_numpy_is_guessed():
 
 @pytest.mark.parametrize("module, name, fix", [
     (lm, "sotfmax", "did you mean 'softmax'?"), (lm, "ravell", "did you mean 'ravel'?"), (lm, "topk", "did you mean 'top_k'?"), (lm, "Matmul", "did you mean 'matmul'?"), (lm, "zero", "did you mean 'zeros'?"),
-    (lm, "Dense", "write lm.nn.Dense"), (lm, "AdamW", "write lm.optim.AdamW"), (lm, "Dataset", "write lm.data.Dataset"), (lm, "mse", "write lm.losses.mse"), (lm, "inv", "dir(lm) lists what there is"),
-    (lm, "svd", "dir(lm) lists what there is"), (lm, "fft", "use np.fft on x.numpy(), outside of traced functions, or compose it of ops"), (lm.nn, "Linear", "write lm.nn.Dense"),
+    (lm, "Dense", "write lm.nn.Dense"), (lm, "AdamW", "write lm.optim.AdamW"), (lm, "Dataset", "write lm.data.Dataset"), (lm, "mse", "write lm.losses.mse"), (lm, "inv", "write lm.linalg.inv"),
+    (lm, "svd", "write lm.linalg.svd"), (lm.linalg, "inverse", "write lm.linalg.inv"), (lm, "fft", "use np.fft on x.numpy(), outside of traced functions, or compose it of ops"), (lm.nn, "Linear", "write lm.nn.Dense"),
     (lm.nn, "Conv2d", "did you mean 'Conv2D'?"), (lm.nn, "relu", "write lm.relu"), (lm.nn, "Adam", "write lm.optim.Adam"), (lm.nn, "Quantum", "dir(lm.nn) lists what there is"),
     (lm.optim, "adam", "did you mean 'Adam'?"), (lm.losses, "CrossEntropyLoss", "write lm.losses.SparseCrossEntropy(from_logits=True)"),
     (lm.metrics, "accuracy_", "did you mean 'accuracy'?"), (lm.data, "DataLoader", "write lm.data.Dataset")])
