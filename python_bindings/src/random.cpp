@@ -121,6 +121,26 @@ void bind_random(nb::module_& m) {
       nb::arg("p"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
       "True with probability p; one draw per element of p, or of a shape to which p broadcasts.");
   r.def(
+      "gamma",
+      [](nb::handle alpha, nb::handle shape, nb::handle key) {
+        return nb::module_::import_("lamina._draws").attr("gamma")(alpha, shape, key);
+      },
+      nb::arg("alpha"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
+      "Numbers with the density x^(alpha - 1) exp(-x) / gamma(alpha), alpha > 0; one draw per element of alpha, or of a shape to which "
+      "alpha\n"
+      "broadcasts. Multiply by a scale for gamma(alpha, scale). No gradient flows to alpha. By rejection, Marsaglia and Tsang 2000.\n\n"
+      "Raises AssertionFailed for alpha <= 0 or not finite.");
+  r.def(
+      "poisson",
+      [](nb::handle rate, nb::handle shape, nb::handle key) {
+        return nb::module_::import_("lamina._draws").attr("poisson")(rate, shape, key);
+      },
+      nb::arg("rate"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
+      "int64 numbers of events, k with probability rate^k exp(-rate) / k!, 0 <= rate <= 2^50; one draw per element of rate, or of a shape "
+      "to which\nrate broadcasts. By products of uniform numbers (Knuth) below 10, and by rejection (Hoermann 1993, PTRS) from there "
+      "on.\n\n"
+      "Raises AssertionFailed for a rate outside of that.");
+  r.def(
       "categorical",
       [](nb::handle logits, nb::handle shape, nb::handle key) {
         const Keyed keyed(key);
