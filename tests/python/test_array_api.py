@@ -9,7 +9,7 @@ import lamina as lm
 from lamina import xp
 
 strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed; ./dev setup brings it")
-NOT_HERE = {"complex64", "complex128", "uint16", "uint32", "uint64", "linalg", "fft", "get_array_api_strict_flags", "set_array_api_strict_flags", "reset_array_api_strict_flags", "ArrayAPIStrictFlags", "Device", "isin", "broadcast_shapes",
+NOT_HERE = {"complex64", "complex128", "uint16", "uint32", "uint64", "fft", "get_array_api_strict_flags", "set_array_api_strict_flags", "reset_array_api_strict_flags", "ArrayAPIStrictFlags", "Device", "isin", "broadcast_shapes",
             "__array_api_strict_version__", "__version__", "CPU_DEVICE"}  # what Lamina lacks, what belongs to a later version of the standard, and strict's own
 NAMES = sorted(set(strict.__all__) - NOT_HERE)
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")
@@ -178,3 +178,38 @@ def test_namespace_and_inspection():
         xp.asarray(1j)
     assert xp.asarray([1, 2], dtype=xp.float64).dtype == xp.float64 and xp.asarray([[1, 2.5]]).dtype == xp.float32 and xp.asarray(np.arange(3, dtype="int16")).dtype == xp.int16
     assert lm.function(lambda x: xp.std(x, correction=1))(lm.constant([1.0, 3.0])).item() == pytest.approx(2**0.5) and lm.grad(lambda x: xp.sum(xp.square(x)))(x).numpy().tolist() == [2, 4]
+
+
+needs_lapack = pytest.mark.skipif(lm._core.linalg.library().startswith("none"), reason=f"needs LAPACK: {lm._core.linalg.library()}")
+SQUARE = np.array([[[4.0, 1.0, 0.5], [1.0, 3.0, -0.25], [0.5, -0.25, 2.0]], [[2.0, 0.5, 0.0], [0.5, 5.0, 1.0], [0.0, 1.0, 3.0]]])
+TALL = np.sin(np.arange(24.0).reshape(2, 4, 3) ** 2) * 3
+LINALG = {
+    "cholesky": [(SQUARE,), {"upper": True}], "cross": [(TALL, TALL[:1, ::-1])], "det": [(SQUARE,)], "diagonal": [(TALL,), {"offset": 1}], "eigvalsh": [(SQUARE,)], "inv": [(SQUARE,)],
+    "matrix_norm": [(TALL,), {"ord": 1}, {"ord": "nuc", "keepdims": True}, {"ord": -2}], "matrix_rank": [(TALL,)], "outer": [(TALL[0, 0], TALL[0, :, 0])], "pinv": [(TALL,)], "slogdet": [(SQUARE,)],
+    "solve": [(SQUARE, SQUARE[:, :, :2])], "svdvals": [(TALL,)], "trace": [(TALL,), {"offset": -1}], "vector_norm": [(TALL,), {"axis": (0, 2)}, {"axis": 1, "ord": 3, "keepdims": True}, {"ord": float("inf")}],
+    "matmul": [(SQUARE, SQUARE)], "matrix_transpose": [(TALL,)], "tensordot": [(SQUARE[0], SQUARE[1])], "vecdot": [(TALL, TALL)],
+}
+
+
+@needs_lapack
+@pytest.mark.parametrize("name", LINALG)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_linear_algebra(name, dtype):
+    args, *options = LINALG[name]
+    for given in [{}, *options]:
+        same(lambda library, given=given: getattr(library.linalg if name != "matmul" else library, name)(*arrays(library, *[a.astype(dtype) for a in args]), **given), rtol=2e-4)
+
+
+@needs_lapack
+def test_factors_have_the_standards_names_and_parameters():
+    assert set(xp.linalg.__all__) == set(strict.linalg.__all__)
+    for name in xp.linalg.__all__:
+        theirs, ours = (inspect.signature(getattr(library.linalg, name)).parameters for library in (strict, xp))
+        assert [(p.name, p.kind) for p in theirs.values()] == [(p.name, p.kind) for p in ours.values()], name
+    x = xp.asarray(TALL)
+    for made, fields, back in [(xp.linalg.qr(x), ("Q", "R"), lambda f: f.Q @ f.R), (xp.linalg.svd(x, full_matrices=False), ("U", "S", "Vh"), lambda f: (f.U * f.S[:, None, :]) @ f.Vh),
+                               (xp.linalg.eigh(xp.asarray(SQUARE)), ("eigenvalues", "eigenvectors"), None), (xp.linalg.slogdet(xp.asarray(SQUARE)), ("sign", "logabsdet"), None)]:
+        assert made._fields == fields
+        if back:
+            np.testing.assert_allclose(back(made).numpy(), TALL, atol=1e-12)
+    np.testing.assert_allclose(xp.linalg.matrix_power(xp.asarray(SQUARE), -2).numpy(), np.linalg.matrix_power(SQUARE, -2), atol=1e-12)
