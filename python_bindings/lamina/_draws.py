@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 
-from . import _core as _c
+from . import _core as _c, errors
 from ._core import Tensor, Variable
 from .numeric import lgamma
 from .reporting import check
@@ -12,8 +12,9 @@ _draw = _c.random
 
 def gamma(alpha, shape, key):
     alpha, dtype = _parameter(alpha, shape)
-    check(_c.all(_c.logical_and(alpha > 0, _c.isfinite(alpha))), "random.gamma: alpha is not a positive number")
-    alpha = _c.where(_c.logical_and(alpha > 0, _c.isfinite(alpha)), alpha, 1.0)  # the loop ends also where nobody looks at the check
+    fits = _c.logical_and(alpha > 0, _c.isfinite(alpha))
+    _require(fits, "random.gamma: alpha is not a positive number")
+    alpha = _c.where(fits, alpha, 1.0)  # the loop ends also where nobody looks at the check
     small = alpha < 1
     d = _c.where(small, alpha + 1.0, alpha) - 1 / 3
     c = 1 / _c.sqrt(9 * d)
@@ -40,7 +41,7 @@ def poisson(rate, shape, key):
     rate, _ = _parameter(rate, shape)
     rate = _c.astype(_c.stop_gradient(rate), "float64")
     fits = _c.logical_and(rate >= 0, rate <= 2.0**50)
-    check(_c.all(fits), "random.poisson: the rate is not a number from 0 to 2^50")
+    _require(fits, "random.poisson: the rate is not a number from 0 to 2^50")
     rate = _c.where(fits, rate, 0.0)
     few = rate < 10
     least = _c.exp(-_c.where(few, rate, 1.0))
@@ -79,6 +80,13 @@ def _parameter(x, shape):
     dtype = x.dtype
     x = _c.astype(x, "float32") if dtype.itemsize == 2 else x
     return x if shape is None else _c.broadcast_to(x, shape), dtype
+
+
+def _require(fits, what):
+    if not _c.executing_eagerly():
+        return check(_c.all(fits), what)
+    if not _c.all(fits):
+        raise errors.AssertionFailed(what, why="there is no such distribution", fix="clip the parameter, or look at where it comes from")
 
 
 def _keys(key, count):

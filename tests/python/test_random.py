@@ -84,6 +84,8 @@ DRAWS = {
     "truncated_normal": lambda: lm.random.truncated_normal((3,)),
     "exponential": lambda: lm.random.exponential((3,)),
     "bernoulli": lambda: lm.random.bernoulli(0.5, (60,)),
+    "gamma": lambda: lm.random.gamma(2.0, (3,)),
+    "poisson": lambda: lm.random.poisson(1000.0, (3,)),
     "categorical": lambda: lm.random.categorical(lm.zeros((1000,)), (3,)),
     "permutation": lambda: lm.random.permutation(50),
     "shuffle": lambda: lm.random.shuffle(lm.range(50)),
