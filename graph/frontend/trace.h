@@ -24,7 +24,7 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
   // a constant. Any other tensor becomes a captured input, which callers pass along: tapes, vmap and callers see it as an operand.
   ir::Value value_of(const Tensor& t, CallSite at = {});
   void add_outputs(std::span<const Tensor> results, CallSite at);  // of the graph; each must have a value
-  ir::Value captured_value(const Tensor& t) const;  // of an outside tensor that was captured before; else invalid
+  ir::Value captured_value(const Tensor& t) const;                 // of an outside tensor that was captured before; else invalid
   int resource_of(const Variable& v);
   Tensor read(const Variable& v, CallSite at);
   void assign(const Variable& v, const Tensor& value, CallSite at);

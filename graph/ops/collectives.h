@@ -1,7 +1,8 @@
 // Collectives: all_reduce, all_gather, reduce_scatter, broadcast_from and send_receive between the ranks of a job. Part of ops.h.
 //
 // They have Effect::ranks: every pass keeps them, and their order, also in regions. Their kernels run on the rank that the calling
-// thread is (runtime/dist/world.h): in host memory, or between the ranks' GPUs (Place::of). Gradients are those of the sum of all ranks' targets.
+// thread is (runtime/dist/world.h): in host memory, or between the ranks' GPUs (Place::of). Gradients are those of the sum of all ranks'
+// targets.
 #pragma once
 #include <string>
 #include <vector>

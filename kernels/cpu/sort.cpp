@@ -229,6 +229,7 @@ void top_k(Stream& stream, const View& x, const View& values, const View& places
       std::vector<I> items, other;
       for (int64_t r = begin; r < end; ++r) {
         const T* from = x.as<const T>() + rows.offset(r, rows.x);
+        if (k == 0) continue;
         if (k <= kFew && k <= rows.length / 8)
           largest(from, rows.step, rows.length, k, items);
         else

@@ -14,14 +14,14 @@ class OverDevices final : public Communicator {
   OverDevices(int rank, int size, Device device, const std::string& id, Patience patience)
       : Communicator(rank, size, patience), stream_(backend_of(device).default_stream(device)) {
     peers_ = JoinsPeers::of(device).join_peers({.device = device,
-                                         .rank = rank,
-                                         .ranks = size,
-                                         .id = id,
-                                         .patience = patience,
-                                         .missing = {},
-                                         .warn = say,
-                                         .job_ended = {},
-                                         .failed = [this](const Error& e) { fail_together(*this, e); }});
+                                                .rank = rank,
+                                                .ranks = size,
+                                                .id = id,
+                                                .patience = patience,
+                                                .missing = {},
+                                                .warn = say,
+                                                .job_ended = {},
+                                                .failed = [this](const Error& e) { fail_together(*this, e); }});
   }
   const char* name() const override { return "nccl"; }
 

@@ -43,7 +43,8 @@ struct Instruction {
   bool alone = false;             // nothing else may run on its device at the same time
   bool host_effect = false;       // it prints, checks, or is a collective of ranks: these keep the program's order on all devices
   double flops = 0, bytes = 0;    // its arithmetic, and what its steps read and write
-  bool waits = false;             // its launch does more than launch, for instance wait for a loop's condition or for other ranks: it cannot be recorded
+  bool waits =
+      false;  // its launch does more than launch, for instance wait for a loop's condition or for other ranks: it cannot be recorded
 };
 
 struct VariableUse {
