@@ -7,6 +7,8 @@ from .. import _border, _core, errors
 from .layer import Layer
 from .symbolic import Input, symbolic_call
 
+_MOST = 2**20  # a number beyond is a mistake that would fill the memory
+
 
 def stack(build, n: int, *, seeds=None, input_shape=None) -> Stack:
     """n models of build() as one, whose Variables have a leading model axis: [n, ...].
@@ -25,8 +27,8 @@ def stack(build, n: int, *, seeds=None, input_shape=None) -> Stack:
     nets[k] is an ordinary model with a copy of model k's weights; len(nets) and `for net in nets` work as for a list. Raises
     InvalidArgument for models whose weights differ in shape or dtype, and for a wrong number of seeds.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise errors.InvalidArgument(f"stack: {errors.shown(n)} models", why="there is at least one", fix="pass a positive integer")
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
+        raise errors.InvalidArgument(f"stack: {errors.shown(n)} models", why=f"there are 1 to {_MOST}", fix="pass such an integer")
     if seeds is not None:
         seeds = [operator.index(seed) for seed in seeds]
         if len(seeds) != n:
