@@ -33,6 +33,7 @@ nb::list exports_of(nb::handle m) {
                                          "optim",
                                          "profiler",
                                          "scan",
+                                         "schedules",
                                          "set_training",
                                          "trainable_changed",
                                          "trainable_changes",

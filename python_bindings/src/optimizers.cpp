@@ -32,7 +32,7 @@ optim::Hyper to_hyper(HyperArgument value) {
 // A learning rate: also a schedule, or a function of the steps done.
 class RateObject : public nb::object {
   static bool any(nb::handle) { return true; }
-  NB_OBJECT(RateObject, nb::object, "float | lamina._core.Variable | lamina._core._schedules.Schedule | typing.Callable", any)
+  NB_OBJECT(RateObject, nb::object, "float | lamina._core.Variable | lamina._core.schedules.Schedule | typing.Callable", any)
 };
 using RateArgument = const RateObject&;
 
@@ -68,7 +68,7 @@ void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
 void bind_schedules(nb::module_& root) {
   namespace sch = optim::schedules;
   using optim::Schedule;
-  nb::module_ m = root.def_submodule("_schedules");
+  nb::module_ m = root.def_submodule("schedules");
   nb::class_<Schedule>(m, "Schedule", nb::is_weak_referenceable(), "A learning rate as a function of the steps done: schedule(steps).")
       .def(
           "__call__", [](const Schedule& s, nb::handle steps) { return to_python(s(to_operand(steps))); }, nb::arg("steps"),

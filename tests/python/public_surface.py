@@ -3,7 +3,7 @@ import types
 
 import lamina as lm
 
-SUBMODULES = ("autograph", "config", "cuda", "data", "distributed", "errors", "linalg", "losses", "metrics", "nn", "nn.initializers", "nn.regularizers", "onnx", "optim", "optim.schedules", "profiler", "progress", "random", "summary", "testing", "tree", "xp")
+SUBMODULES = ("autograph", "config", "cuda", "data", "distributed", "errors", "linalg", "losses", "metrics", "nn", "nn.initializers", "nn.regularizers", "onnx", "optim", "optim.schedules", "profiler", "progress", "random", "summary", "testing", "tree", "xp", "xp.linalg")
 
 
 def namespaces():

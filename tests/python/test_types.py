@@ -29,7 +29,7 @@ def test_every_public_name_is_in_the_stubs():
     core = lm._core
     missing = {n for n in dir(core) if n[0] != "_"} - names_in("__init__.pyi")
     assert missing == set()
-    for module in ("nn", "losses", "optim", "_schedules", "config", "cuda", "random", "data"):
+    for module in ("nn", "losses", "optim", "schedules", "config", "cuda", "random", "data"):
         missing = {n for n in dir(getattr(core, module)) if n[0] != "_"} - names_in(module + ".pyi")
         assert missing == set(), module
     assert {"matmul", "conv2d", "Tensor", "Variable", "GradientTape"} <= names_in("__init__.pyi")

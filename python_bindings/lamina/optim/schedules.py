@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from .. import _core, _elsewhere
 
-Schedule = _core._schedules.Schedule
-Constant = _core._schedules.Constant
-PiecewiseConstantDecay = _core._schedules.PiecewiseConstantDecay
-ExponentialDecay = _core._schedules.ExponentialDecay
-CosineDecay = _core._schedules.CosineDecay
-CosineDecayRestarts = _core._schedules.CosineDecayRestarts
-PolynomialDecay = _core._schedules.PolynomialDecay
-OneCycle = _core._schedules.OneCycle
-Warmup = _core._schedules.Warmup
+Schedule = _core.schedules.Schedule
+Constant = _core.schedules.Constant
+PiecewiseConstantDecay = _core.schedules.PiecewiseConstantDecay
+ExponentialDecay = _core.schedules.ExponentialDecay
+CosineDecay = _core.schedules.CosineDecay
+CosineDecayRestarts = _core.schedules.CosineDecayRestarts
+PolynomialDecay = _core.schedules.PolynomialDecay
+OneCycle = _core.schedules.OneCycle
+Warmup = _core.schedules.Warmup
 
 __all__ = ["Constant", "CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "OneCycle", "PiecewiseConstantDecay", "PolynomialDecay", "Schedule", "Warmup"]
 
