@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 import warnings
 
@@ -261,14 +262,15 @@ def fuzz(calls, seed):
         count = min(BATCH, seed + calls - first)
         while count > 0:
             reader, writer = os.pipe()
-            child = subprocess.Popen([sys.executable, __file__, "--batch", str(first), str(count), str(writer)], stderr=subprocess.PIPE, text=True, errors="replace",
-                                     pass_fds=(writer,), env=dict(os.environ, LAMINA_THREADS="2"))
-            os.close(writer)
-            # Both pipes are read to their ends, so the child never waits for this process.
-            with os.fdopen(reader, errors="replace") as lines:
-                reports = lines.read().splitlines()
-            errors = child.stderr.read()
-            status = child.wait()
+            with tempfile.TemporaryDirectory() as folder:  # calls write files under the names that they are given
+                child = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--batch", str(first), str(count), str(writer)], stderr=subprocess.PIPE, text=True,
+                                         errors="replace", pass_fds=(writer,), env=dict(os.environ, LAMINA_THREADS="2"), cwd=folder)
+                os.close(writer)
+                # Both pipes are read to their ends, so the child never waits for this process.
+                with os.fdopen(reader, errors="replace") as lines:
+                    reports = lines.read().splitlines()
+                errors = child.stderr.read()
+                status = child.wait()
             bad += [line[2:] for line in reports if line.startswith("!")]
             last = max((int(line) for line in reports if line.isdigit()), default=first)
             if status == 0 and last == first + count - 1:

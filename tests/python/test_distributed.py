@@ -15,7 +15,8 @@ from mpi_jobs import LONG, PLUGIN, environment, python_job, why_not
 needs_mpi = pytest.mark.skipif(bool(why_not()), reason=why_not())
 FAST = {"LAMINA_HEARTBEAT_TIMEOUT": "1"}
 START = """import os, time
-os.write(1, b"pid %d\\n" % os.getpid())
+def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # one write: lines of ranks do not mix
+say("pid", os.getpid())
 import numpy as np, lamina as lm
 from lamina import distributed as d
 """
@@ -128,10 +129,10 @@ assert np.array_equal(seen, np.ones(21)), seen
 few = [len(b) for b in d.shard([np.arange(2)])]
 assert d.host_all_reduce(few).numpy().tolist() == [2]
 try: d.host_all_reduce(np.zeros(3 + (me == 1), np.float32), "w")
-except lm.errors.RankMismatch as e: print(f"rank {me}: {e}")
+except lm.errors.RankMismatch as e: say(f"rank {me}: {e}")
 try: next(iter(d.shard([x], shards=2)))
 except lm.errors.InvalidArgument as e: assert "more than 2 shards" in str(e)
-print(f"rank {me} is done")
+say(f"rank {me} is done")
 """
     job = python_job(3, program, folder=tmp_path)
     assert job.code == 0, job.output
@@ -196,7 +197,7 @@ def launched(*words, **variables):
 @needs_mpi
 def test_launch_prints_the_command_and_runs_it(tmp_path):
     path = tmp_path / "train.py"
-    path.write_text(START + "import sys\nprint(d.rank(), d.size(), sys.argv[1:], os.environ['LAMINA_THREADS'])\n")
+    path.write_text(START + "import sys\nsay(d.rank(), d.size(), sys.argv[1:], os.environ['LAMINA_THREADS'])\n")
     done = launched("-n", "2", str(path), "--epochs", "3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^lamina launch: mpirun -n 2 .*train\.py --epochs 3$", done.stdout, re.M), done.stdout
