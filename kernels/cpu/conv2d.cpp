@@ -10,9 +10,9 @@
 
 #include "kernels/cpu/indices.h"
 #include "kernels/cpu/long_sum.h"
+#include "kernels/cpu/shared_out.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/section/table.h"
-#include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
 namespace {
@@ -48,23 +48,12 @@ struct Plan {
   int64_t rows;    // rows of the patch matrix
 };
 
-Range share(int64_t count, int thread, int threads) { return {count * thread / threads, count * (thread + 1) / threads}; }
-
 // Calls f(part) on as many threads as the work justifies, each with its part of `count`.
 template <class F>
 void in_parallel(Stream& stream, int64_t count, double flops, const F& f) {
-  struct Job {
-    const F& f;
-    int64_t count;
-  } job{f, count};
-  const int threads = int(std::min({flops / kConvFlopsPerThread, double(count), 1024.0}));
-  if (threads <= 1) return f(Range{0, count});
-  auto run = [](void* context, int thread, int running, ThreadPool::Barrier&) {
-    const Job& mine = *static_cast<const Job*>(context);
-    const Range part = share(mine.count, thread, running);
-    if (part.begin < part.end) mine.f(part);
-  };
-  ThreadPool::of(stream.device).run(threads, run, &job);
+  share_out(stream, count, flops / kConvFlopsPerThread, [&](int64_t begin, int64_t end) {
+    if (begin < end) f(Range{begin, end});
+  });
 }
 
 // The window's position.

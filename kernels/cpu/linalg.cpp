@@ -108,19 +108,34 @@ void triangular_solve(Stream&, const View& a, const View& b, const View& x, bool
   }
 }
 
+// p l u = a^T in columns, of one matrix after the other.
+template <class T>
+struct LuFactors {
+  explicit LuFactors(const char* op, const Matrices& s)
+      : size(s.size()), n(checked(op, s.rows)), lda(leading(n)), values(size_t(s.size())), pivots(size_t(s.rows)) {}
+  Int factor(const T* a) {  // the number of the first pivot that is 0, counted from 1, or 0
+    std::copy_n(a, size, values.data());
+    Int info = 0;
+    lapack<T>().getrf(&n, &n, values.data(), &lda, pivots.data(), &info);
+    return info;
+  }
+  int64_t size;
+  Int n, lda;
+  std::vector<T> values;
+  std::vector<Int> pivots;
+};
+
 template <class T>
 void solve(Stream&, const View& a, const View& b, const View& x) {
   const Matrices s(a), of_b(b);
-  const Int n = checked("solve", s.rows), columns = checked("solve", of_b.columns), lda = leading(n);
-  std::vector<T> factors(size_t(s.size())), right(size_t(of_b.size()));
-  std::vector<Int> pivots(size_t(s.rows));
+  LuFactors<T> lu("solve", s);
+  const Int columns = checked("solve", of_b.columns);
+  std::vector<T> right(size_t(of_b.size()));
   for (int64_t m = 0; m < s.count; ++m) {
-    std::copy_n(a.as<const T>() + m * s.size(), s.size(), factors.data());
-    Int info = 0;
-    lapack<T>().getrf(&n, &n, factors.data(), &lda, pivots.data(), &info);
+    Int info = lu.factor(a.as<const T>() + m * s.size());
     if (info) throw singular("solve", m, s.count, cat("pivot ", info - 1, " of its LU factors is 0"));
     transposed(b.as<const T>() + m * of_b.size(), of_b.rows, of_b.columns, right.data());
-    lapack<T>().getrs("T", &n, &columns, factors.data(), &lda, pivots.data(), right.data(), &lda, &info, 1);
+    lapack<T>().getrs("T", &lu.n, &columns, lu.values.data(), &lu.lda, lu.pivots.data(), right.data(), &lu.lda, &info, 1);
     transposed(right.data(), of_b.columns, of_b.rows, x.as<T>() + m * of_b.size());
   }
 }
@@ -128,17 +143,13 @@ void solve(Stream&, const View& a, const View& b, const View& x) {
 template <class T>
 void slogdet(Stream&, const View& a, const View& sign, const View& log) {
   const Matrices s(a);
-  const Int n = checked("slogdet", s.rows), lda = leading(n);
-  std::vector<T> factors(size_t(s.size()));
-  std::vector<Int> pivots(size_t(s.rows));
+  LuFactors<T> lu("slogdet", s);
   for (int64_t m = 0; m < s.count; ++m) {
-    std::copy_n(a.as<const T>() + m * s.size(), s.size(), factors.data());
-    Int info = 0;
-    lapack<T>().getrf(&n, &n, factors.data(), &lda, pivots.data(), &info);
+    lu.factor(a.as<const T>() + m * s.size());
     T signs = 1, logs = 0;
     for (int64_t i = 0; i < s.rows; ++i) {
-      const T pivot = factors[size_t(i * (s.columns + 1))];
-      signs = pivot == 0 || signs == 0 ? T(0) : (std::signbit(pivot) != (pivots[size_t(i)] != i + 1)) ? -signs : signs;
+      const T pivot = lu.values[size_t(i * (s.columns + 1))];
+      signs = pivot == 0 || signs == 0 ? T(0) : (std::signbit(pivot) != (lu.pivots[size_t(i)] != i + 1)) ? -signs : signs;
       logs += std::log(std::abs(pivot));
     }
     sign.as<T>()[m] = std::isnan(logs) && signs != 0 ? logs : signs,

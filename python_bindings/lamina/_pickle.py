@@ -77,8 +77,11 @@ def optimizer(name, parameters, trained, values):
 
 
 def _optimizer(o):
+    if o.schedule is not None:
+        raise errors.StateError(f"pickle: the learning rate of {o.name} is {o.schedule!r}", why="a schedule is a function, and a pickle of Lamina holds names and numbers, no code",
+                                fix="save its state_dict(), and load it into an optimizer that is made alike")
     rate = o.learning_rate
-    parameters = _parameters(o) | {"learning_rate": rate if rate.models else rate.item()}
+    parameters = _parameters(o) | o._switches | {"learning_rate": rate if rate.models else rate.item()}
     return optimizer, (type(o).__name__, parameters, o._trained_variables if o.built else None, [v.read() for v in o.variables])
 
 

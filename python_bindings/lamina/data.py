@@ -377,16 +377,16 @@ class Dataset:
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """Joins `batch_size` elements along a new first axis; the last batch may be smaller unless it is dropped. Elements have equal shapes."""
-        made = self._with(self._core.batch(_count("batch_size", batch_size), drop_remainder))
-        if self._form.specs is not None:
-            made._form = _Form(self._form._structure, [((None, *shape), dtype) for shape, dtype in self._form.specs], self._form._parts)
-        return made
+        return self._batched(self._core.batch(_count("batch_size", batch_size), drop_remainder), lambda shape: shape)
 
     def padded_batch(self, batch_size: int, value: float = 0, drop_remainder: bool = False) -> Dataset:
         """The same for elements of different lengths: each axis of a batch is as long as its longest element, and `value` fills the rest."""
-        made = self._with(self._core.padded_batch(_count("batch_size", batch_size), value, drop_remainder))
+        return self._batched(self._core.padded_batch(_count("batch_size", batch_size), value, drop_remainder), lambda shape: [None] * len(shape))
+
+    def _batched(self, core, shape_within):
+        made = self._with(core)
         if self._form.specs is not None:
-            made._form = _Form(self._form._structure, [((None, *[None] * len(shape)), dtype) for shape, dtype in self._form.specs], self._form._parts)
+            made._form = _Form(self._form._structure, [((None, *shape_within(shape)), dtype) for shape, dtype in self._form.specs], self._form._parts)
         return made
 
     def map(self, function, parallel: int = 1) -> Dataset:

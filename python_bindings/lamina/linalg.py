@@ -29,8 +29,12 @@ def _matrix(name, x, square=False):
     return x
 
 
+def _tensor(x):
+    return x.read() if isinstance(x, Variable) else x if isinstance(x, Tensor) else _c.constant(x)
+
+
 def _floating(name, x):
-    x = x.read() if isinstance(x, Variable) else x if isinstance(x, Tensor) else _c.constant(x)
+    x = _tensor(x)
     if x.dtype in (_c.float16, _c.bfloat16):
         raise errors.TypeMismatch(f"{name}: {_type(x)} is of a half type", why="factors of matrices lose most of its digits", fix="convert it: .astype('float32')")
     return x if x.dtype.is_floating else _c.astype(x, "float32")
@@ -247,13 +251,13 @@ def matrix_power(a, n: int):
 
 def outer(a, b):
     """Every element of vector a [m] times every one of vector b [n]: [m, n]. Tensors with more axes count as vectors of all their elements."""
-    a, b = (_c.reshape(x if isinstance(x, Tensor) else x.read() if isinstance(x, Variable) else _c.constant(x), (-1,)) for x in (a, b))
+    a, b = (_c.reshape(_tensor(x), (-1,)) for x in (a, b))
     return _c.expand_dims(a, 1) * _c.expand_dims(b, 0)
 
 
 def multi_dot(arrays):
     """The product of two or more matrices, in the order of multiplications that needs the fewest. The first and the last may be vectors."""
-    arrays = [x if isinstance(x, Tensor) else x.read() if isinstance(x, Variable) else _c.constant(x) for x in arrays]
+    arrays = [_tensor(x) for x in arrays]
     if len(arrays) < 2:
         raise errors.InvalidArgument(f"multi_dot: {len(arrays)} matrices", why="a product is that of two or more", fix="pass a list of matrices")
     for i, x in enumerate(arrays):

@@ -230,6 +230,18 @@ void bind_base(nb::module_& m) {
           "other dtypes.");
 }
 
+template <class T, class Base>
+void bind_adam(nb::class_<T, Base> adam) {
+  adam.def(
+      "__init__",
+      [](T* self, RateArgument rate, HyperArgument beta_1, HyperArgument beta_2, HyperArgument epsilon, HyperArgument weight_decay,
+         LAMINA_UPDATE_PARAMETERS) {
+        new (self) T(to_rate(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)}, LAMINA_UPDATE_OPTIONS);
+      },
+      nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7,
+      nb::arg("weight_decay") = 0.0, LAMINA_UPDATE_ARGUMENTS);
+}
+
 void bind_rules(nb::module_& m) {
   nb::class_<optim::SGD, optim::Optimizer>(m, "SGD", "Gradient descent, with momentum and Nesterov's form of it.")
       .def(
@@ -248,16 +260,7 @@ void bind_rules(nb::module_& m) {
           },
           nb::arg("learning_rate") = 0.001, nb::arg("rho") = 0.9, nb::arg("momentum") = 0.0, nb::arg("epsilon") = 1e-7,
           nb::arg("centered") = false, LAMINA_UPDATE_ARGUMENTS);
-  nb::class_<optim::Adam, optim::Optimizer>(m, "Adam", "Kingma and Ba 2015.")
-      .def(
-          "__init__",
-          [](optim::Adam* self, RateArgument rate, HyperArgument beta_1, HyperArgument beta_2, HyperArgument epsilon,
-             HyperArgument weight_decay, LAMINA_UPDATE_PARAMETERS) {
-            new (self) optim::Adam(to_rate(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)},
-                                   LAMINA_UPDATE_OPTIONS);
-          },
-          nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7,
-          nb::arg("weight_decay") = 0.0, LAMINA_UPDATE_ARGUMENTS);
+  bind_adam(nb::class_<optim::Adam, optim::Optimizer>(m, "Adam", "Kingma and Ba 2015."));
   nb::class_<optim::AdamW, optim::Adam>(m, "AdamW", "Adam with decoupled weight decay. Loshchilov and Hutter 2019.")
       .def(
           "__init__",
@@ -268,16 +271,7 @@ void bind_rules(nb::module_& m) {
           },
           nb::arg("learning_rate") = 0.001, nb::arg("weight_decay") = 0.004, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999,
           nb::arg("epsilon") = 1e-7, LAMINA_UPDATE_ARGUMENTS);
-  nb::class_<optim::Nadam, optim::Adam>(m, "Nadam", "Adam with Nesterov's momentum. Dozat 2016.")
-      .def(
-          "__init__",
-          [](optim::Nadam* self, RateArgument rate, HyperArgument beta_1, HyperArgument beta_2, HyperArgument epsilon,
-             HyperArgument weight_decay, LAMINA_UPDATE_PARAMETERS) {
-            new (self) optim::Nadam(to_rate(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)},
-                                    LAMINA_UPDATE_OPTIONS);
-          },
-          nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7,
-          nb::arg("weight_decay") = 0.0, LAMINA_UPDATE_ARGUMENTS);
+  bind_adam(nb::class_<optim::Nadam, optim::Adam>(m, "Nadam", "Adam with Nesterov's momentum. Dozat 2016."));
   nb::class_<optim::Adagrad, optim::Optimizer>(m, "Adagrad",
                                                "Gradients divided by the root of the sum of their squares. Duchi, Hazan and Singer 2011.")
       .def(

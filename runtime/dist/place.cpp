@@ -10,11 +10,13 @@
 namespace lamina::distributed {
 namespace {
 
-// Runs f(stream) as a kernel of this name.
-template <class F>
-void launch_as(const char* name, Stream& stream, const F& f) {
-  const Kernel kernel{.run = [](const KernelCall& call) { (*static_cast<const F*>(call.args))(call.stream); }, .args = nullptr};
-  stream.backend->launch(stream, kernel, {stream, &f, {}, {}}, name);
+// Launches a function of kernels/cuda; a backend refuses one that is not registered.
+template <auto function, class... A>
+void launch_on_device(const char* name, Stream& stream, const A&... arguments) {
+  const auto work = [&](Stream& s) { kernels::gpu_kernel<function>()(s, arguments...); };
+  constexpr auto run = [](const KernelCall& call) { (*static_cast<decltype(work)*>(call.args))(call.stream); };
+  const Kernel kernel{.run = kernels::gpu_kernel<function>() ? +run : nullptr, .args = nullptr};
+  stream.backend->launch(stream, kernel, {stream, &work, {}, {}}, name);
 }
 
 thread_local std::vector<std::vector<char>> kept_rooms;
@@ -79,12 +81,11 @@ void Place::broadcast(void* data, size_t bytes, int root) const {
 
 void Place::add(const TreeSum& sum, std::span<const void* const> arrays, void* result) const {
   if (on_host()) return cpu::tree_sum(sum, arrays, result);
-  launch_as("tree_sum", stream_, [&](Stream& s) { kernels::gpu_kernel<&kernels::cuda::tree_sum>()(s, sum, arrays, result); });
+  launch_on_device<&kernels::cuda::tree_sum>("tree_sum", stream_, sum, arrays, result);
 }
 
 void Place::copy(std::span<const Piece> pieces) const {
-  if (!on_host())
-    return launch_as("copy_pieces", stream_, [&](Stream& s) { kernels::gpu_kernel<&kernels::cuda::copy_pieces>()(s, pieces); });
+  if (!on_host()) return launch_on_device<&kernels::cuda::copy_pieces>("copy_pieces", stream_, pieces);
   for (const Piece& p : pieces)
     if (p.bytes) std::memcpy(p.to, p.from, p.bytes);
 }

@@ -50,11 +50,12 @@ class Own(nn.Model):
 
 @both
 @pytest.mark.parametrize("build", [sequential, with_input, functional, Own])
-@pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam", "adamw", "adagrad", "nadam", "lion", "switches"])
 def test_a_compiled_model_trains_on_with_the_same_bits(through, build, optimizer):
     lm.random.set_seed(1)
     first = build()
-    made = {"sgd": lm.optim.SGD(0.05, momentum=0.9, nesterov=True), "rmsprop": lm.optim.RMSprop(centered=True, momentum=0.1)}.get(optimizer, optimizer)
+    made = {"sgd": lm.optim.SGD(0.05, momentum=0.9, nesterov=True), "rmsprop": lm.optim.RMSprop(centered=True, momentum=0.1),
+            "switches": lm.optim.Adam(gradient_accumulation_steps=2, ema_momentum=0.9, dynamic_loss_scale=True)}.get(optimizer, optimizer)
     first.compile(made, lm.losses.Huber(0.7) if optimizer == "sgd" else "mse", metrics=["mae"])
     first.fit(X, Y, epochs=1, batch_size=16, verbose=0)
     state = lm.random.get_state()
@@ -212,3 +213,9 @@ def test_a_pickle_names_constructors_and_holds_no_code():
         if op.name == "GLOBAL":
             names.add(argument.split()[0].split(".")[0])
     assert names <= {"lamina", "numpy", "copyreg", "__builtin__", "builtins", "_codecs", "collections", "copy_reg"}, names
+
+
+@both
+def test_an_optimizer_with_a_schedule_says_what_to_do(through):
+    with pytest.raises(lm.errors.StateError, match="the learning rate of adam is <lm.optim.schedules.CosineDecay>"):
+        through(lm.optim.Adam(lm.optim.schedules.CosineDecay(0.1, 10)))

@@ -50,14 +50,13 @@ class Feed:
                 raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)", why="or (inputs, labels, weights of the samples)",
                                              fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
             inputs, labels, weights = (*element, None)[:3]
-            if self._classes is not None:
-                of_classes = weights_of_classes(self.what, labels, self._classes)
-                weights = of_classes if weights is None else weights * of_classes
-            yield inputs, labels, weights, flatten(inputs)[0][0].shape[0]
+            yield inputs, labels, with_classes(self.what, weights, labels, self._classes), flatten(inputs)[0][0].shape[0]
 
 
-def weights_of_classes(what, labels, class_weight):
-    """A float32 tensor with the weight of each label's class; 1 for classes that are not named."""
+def with_classes(what, weights, labels, class_weight):
+    """The samples' weights times the weight of each label's class, 1 for classes that are not named; None where there are neither."""
+    if class_weight is None:
+        return weights
     import numpy as np
 
     if isinstance(labels, (tuple, list, dict)):
@@ -65,10 +64,11 @@ def weights_of_classes(what, labels, class_weight):
     labels = np.asarray(labels.numpy() if hasattr(labels, "numpy") else labels)
     if labels.ndim > 1:
         labels = labels[..., 0] if labels.shape[-1] == 1 else labels.argmax(-1)
-    weights = np.ones(labels.shape, "float32")
+    of_classes = np.ones(labels.shape, "float32")
     for label, weight in class_weight.items():
-        weights[labels == label] = weight
-    return _core.constant(weights)
+        of_classes[labels == label] = weight
+    of_classes = _core.constant(of_classes)
+    return of_classes if weights is None else weights * of_classes
 
 
 def inputs_of(element):

@@ -10,7 +10,7 @@ from .._structure import flatten, unflatten
 from ..data import Dataset
 from ..progress import ProgressBar
 from .callbacks import CallbackList, History
-from .feeding import cut, inputs_of, made_feed, weights_of_classes
+from .feeding import cut, inputs_of, made_feed, with_classes
 from .resume import Run
 
 
@@ -142,11 +142,7 @@ class Training:
     def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int = 0, return_dict: bool = False, sample_weight=None, steps: int | None = None):
         """The loss over all samples, and the metrics: a number, a list, or a dict by name. As for fit."""
         self._require_compiled("evaluate")
-        results = self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbose, steps)
-        if return_dict:
-            return results
-        values = list(results.values())
-        return values[0] if len(values) == 1 else values
+        return _returned(self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbose, steps), return_dict)
 
     def predict(self, x, *, batch_size: int = 32):
         """The outputs for all rows of x, as NumPy arrays.
@@ -187,13 +183,9 @@ class Training:
 
     def _on_batch(self, what, step, x, y, weights, class_weight, return_dict):
         x, y, totals = _tensors(x), _tensors(y), _Totals(self)
-        if class_weight is not None:
-            of_classes = weights_of_classes(what, y, class_weight)
-            weights = of_classes if weights is None else _core.constant(weights) * of_classes
-        totals.add(step(x, y, *(() if weights is None else (_core.astype(_core.constant(weights), "float32"),))), flatten(x)[0][0].shape[0], 1)
-        results = totals.results()
-        values = list(results.values())
-        return results if return_dict else values[0] if len(values) == 1 else values
+        weights = with_classes(what, None if weights is None else _core.constant(weights), y, class_weight)
+        totals.add(step(x, y, *(() if weights is None else (_core.astype(weights, "float32"),))), flatten(x)[0][0].shape[0], 1)
+        return _returned(totals.results(), return_dict)
 
     # --- the traced steps ---
 
@@ -344,6 +336,11 @@ def _loss_value(loss, labels, predictions, weights):
         raise errors.InvalidArgument("fit: samples have weights, and the loss gives one number for all", why="each sample's loss is multiplied by its weight", fix="return one number per sample")
     value = value if len(value.shape) == 1 else _core.mean(value, tuple(range(1, len(value.shape))))
     return _core.mean(value * _core.astype(_core.reshape(weights, (-1,)), value.dtype))
+
+
+def _returned(results, as_dict):
+    values = list(results.values())
+    return results if as_dict else values[0] if len(values) == 1 else values
 
 
 def _numbers(results) -> dict:
