@@ -17,6 +17,18 @@ bool may_fail(const Node& node) {
          is(node, ops::def::check_numerics) || !node.regions.empty();
 }
 
+// Without the exchanges between ranks and what depends on them, which nothing that moves needs.
+Graph without_exchanges(const Graph& g) {
+  Rewriter rewriter(g);
+  std::vector<char> left(size_t(g.size()));
+  for (int n = 0; n < g.size(); ++n) {
+    left[size_t(n)] =
+        ir::has_collective(g[n]) || std::any_of(g[n].inputs.begin(), g[n].inputs.end(), [&](Value v) { return left[size_t(v.node)]; });
+    if (!left[size_t(n)]) rewriter.copy(n);
+  }
+  return rewriter.finish();
+}
+
 class Hoisting {
  public:
   Hoisting(const Graph& g, int node, Rewriter& to) : to_(to), node_(node), old_(g, node) {}
@@ -71,7 +83,7 @@ class Hoisting {
     // Outside: the invariant part, applied to the captures.
     std::vector<size_t> all(body.inputs.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
-    const Graph part = ir::without_host_effects(select_region(body, all, moved));  // prints stay inside
+    const Graph part = without_exchanges(ir::without_host_effects(select_region(body, all, moved)));  // prints stay inside
     std::vector<Value> in(body.inputs.size());
     const size_t first_capture = old_.carried.size() + old_.stacked.size();
     for (size_t i = first_capture; i < in.size(); ++i) in[i] = to_[old_.captures[i - first_capture]];

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "graph/frontend/factories.h"
@@ -138,6 +139,24 @@ TEST(Collectives, RunInLoopsAndBranches) {
       for (int i = 0; i < 3; ++i) expected = expected * float(n) + float(i);
       EXPECT_EQ(f(scalar(1.f)).item<float>(), expected * float(n));
       EXPECT_EQ(c.record().last().tensor, std::string("then"));
+    });
+}
+
+// What no iteration changes is computed before the loop; exchanges beside it stay, also those of what iterations change.
+TEST(Collectives, StayInLoopsThatOtherWorkLeaves) {
+  for (const int n : {1, 2})
+    d::run_ranks(n, [&](d::Communicator& c) {
+      auto f = function([&](Tensor x) {
+        return scan([&](Tensor sum, Tensor step) { return std::pair(d::all_reduce(sum * tanh(x * 2.0), {}, "loop") + step, sum); }, x,
+                    tensor({0.f, 1.f, 2.f}, {3}))
+            .first;
+      });
+      float expected = 0.5f;
+      for (int i = 0; i < 3; ++i) expected = expected * std::tanh(1.f) * float(n) + float(i);
+      f(scalar(0.5f));
+      const int64_t before = c.record().last().sequence;
+      EXPECT_NEAR(f(scalar(0.5f)).item<float>(), expected, 1e-5);
+      EXPECT_EQ(c.record().last().sequence - before, 3);
     });
 }
 
