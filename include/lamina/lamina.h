@@ -38,6 +38,8 @@
 #include "graph/nn/recurrent.h"
 #include "graph/nn/sequential.h"
 #include "graph/nn/shape_layers.h"
+#include "graph/nn/shard.h"
+#include "graph/program/checkpoint.h"
 #include "graph/program/module.h"
 #include "graph/program/npy.h"
 #include "graph/program/tensor_file.h"
