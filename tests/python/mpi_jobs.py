@@ -33,8 +33,8 @@ def environment(**settings):
 class Job:
     """A finished job: its exit code, output, times, and the processes that it left."""
 
-    def __init__(self, ranks, *words, folder, seconds=60, **settings):
-        command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--allow-run-as-root", *words]
+    def __init__(self, ranks, *words, folder, seconds=60, options=(), **settings):
+        command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--allow-run-as-root", *options, *words]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, start_new_session=True,
                                    env=environment(LAMINA_FLIGHT_RECORDS=str(folder), **settings))
         try:

@@ -85,6 +85,13 @@ def test_srun_without_mpi_is_an_error():
     assert done.returncode == 1 and "srun has started 4 tasks without MPI" in done.stderr
 
 
+@pytest.mark.skipif(lm.config.list_devices("gpu") != [], reason="this machine has a GPU")
+def test_torchrun_without_gpus_is_an_error_and_not_many_worlds_of_one():
+    done = run("d.size()", RANK="1", LOCAL_RANK="1", WORLD_SIZE="2", MASTER_ADDR="localhost", MASTER_PORT="29500")
+    assert done.returncode == 1 and "torchrun has started this process as rank 1 of 2, but there is no gpu:1" in done.stderr, done.stderr
+    assert "on CPUs start the program by mpirun, srun --mpi=pmix or python -m lamina launch" in done.stderr
+
+
 @pytest.mark.parametrize("damage, why", [(None, "Lamina was built without MPI: there is no "), (b"no library", "liblamina_mpi.so cannot be opened: ")])
 def test_mpirun_without_the_plugin_is_an_error_and_not_many_worlds_of_one(damage, why, tmp_path):
     package = tmp_path / "lamina"

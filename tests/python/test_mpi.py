@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from mpi_jobs import LONG, PROGRAM, Job, environment, why_not
+from built import ROOT
+from mpi_jobs import LONG, PROGRAM, Job, environment, python_job, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -70,7 +71,7 @@ def check_report(job, first_line, survivors):
         assert re.search(line.format(rank), job.records[survivors[0]]["why"]), job.output
 
 
-REPEATS = range(15 if LONG else 1)
+REPEATS = range(34 if LONG else 1)  # 200 deaths in all
 
 
 @pytest.mark.parametrize("repeat", REPEATS)
@@ -126,6 +127,40 @@ def test_a_rank_that_stalls_is_named_when_the_patience_is_over(tmp_path):
     assert job.seconds_since_the_fault() < 5 * 4
     assert re.search(r"lamina: rank [01] has waited 1 s in collective 5, all_reduce .*\nnot there: rank 2 \(host", job.output), job.output
     check_report(job, r"collective 5, all_reduce of f32\[1000\] 'grad/w' in 3 shards \(train.py:9\), has not ended after 2 s\n.*\n.*not there: rank 2 ", [0, 1])
+
+
+LINK = os.path.join(ROOT, "tests", "mpi", "slow_link.c")
+SUMS = """
+import hashlib, time
+import numpy as np
+from lamina import distributed as d
+me, n = d.rank(), d.size()
+first = [0, 3, 6, 8][me]
+leaves = np.random.default_rng(3).standard_normal((8, STEPS, 1500)).astype(np.float32)[first:[3, 6, 8][me]]
+d.barrier()
+start, sums = time.time(), hashlib.sha256()
+for step in range(STEPS):
+    d.set_step(step)
+    sums.update(d.host_all_reduce(leaves[:, step], f"step {step}", shards=8).numpy().tobytes())
+d.barrier()
+print(f"sums {sums.hexdigest()} in {time.time() - start:.2f} s", flush=True)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_a_slow_link_that_loses_packets_is_no_dead_rank_and_leaves_the_bits(tmp_path):
+    """1 Mbit/s and one lost packet in twenty: a library in front of the system's calls delays what ranks send, because a test may not shape the machine's network."""
+    library = tmp_path / "slow_link.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), LINK, "-ldl"], check=True)
+    steps = 60 if LONG else 8
+    tcp = ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
+    quick, slow = (python_job(3, SUMS.replace("STEPS", str(steps)), folder=tmp_path, seconds=600, options=[*tcp, *more], LAMINA_HEARTBEAT_TIMEOUT="3")
+                   for more in ((), ("-x", f"LD_PRELOAD={library}")))
+    assert quick.code == slow.code == 0 and "lamina: " not in slow.output, slow.output
+    said = [re.findall(r"sums (\w+) in ([\d.]+) s", job.output) for job in (quick, slow)]
+    assert len(said[0]) == len(said[1]) == 3 and len({bits for bits, _ in said[0] + said[1]}) == 1, said
+    # A rank sends at least a third of 6,000 bytes to two others and its slice of the sum to them: 8,000 bytes take 64 ms.
+    assert min(float(seconds) for _, seconds in said[1]) > steps * 0.064, said
 
 
 def test_a_rank_told_to_end_writes_its_record(tmp_path):
