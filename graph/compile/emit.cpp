@@ -246,7 +246,7 @@ class Emitter {
       for (int s : instruction.inputs) accesses.push_back({range_of(s), int(i), false});
       for (int s : instruction.outputs) accesses.push_back({range_of(s), int(i), true});
       for (size_t other = 0; other < i; ++other)
-        if ((in_.groups[i].alone || in_.groups[other].alone) &&
+        if ((in_.groups[i].alone || in_.groups[other].alone) && !in_.groups[i].exchange && !in_.groups[other].exchange &&
             program_->streams[own].device == program_->streams[size_t(program_->instructions[other].stream)].device)
           after(int(other));
       if (instruction.host_effect)  // in program order on all devices

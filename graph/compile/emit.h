@@ -36,7 +36,8 @@ struct Work {
 struct Group {
   size_t begin = 0, end = 0;
   bool section = false;
-  bool alone = false;  // nothing else may run on its device at the same time
+  bool alone = false;     // nothing else may run on its device at the same time, exchanges aside
+  bool exchange = false;  // between ranks, on a stream of its own
   int stream = 0;
   std::vector<int> done;  // with several streams: per stream, its last group known to have ended when this one starts; -1: none
 };

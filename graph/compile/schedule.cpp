@@ -80,7 +80,8 @@ std::vector<int> schedule(const Selection& selection, int threads) {
   for (int i = 0; i < g.size(); ++i) {
     const Node& n = g[i];
     int earliest = -1;
-    for (Value v : n.inputs) earliest = std::max(earliest, key[size_t(v.node)]);
+    bool waits = false;  // for an exchange of ranks, beside which other work goes on
+    for (Value v : n.inputs) earliest = std::max(earliest, key[size_t(v.node)]), waits = waits || g[v].op->effect == Effect::ranks;
     int resource = ir::resource_of(n);
     if (n.op->effect == Effect::read) earliest = std::max(earliest, last_assign[size_t(resource)]);
     if (n.op->effect == Effect::write) earliest = std::max({earliest, last_assign[size_t(resource)], last_effect_read[size_t(resource)]});
@@ -92,6 +93,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     bool early = first[size_t(i)] || n.op->effect == Effect::read ||
                  (n.op->effect == Effect::none && !host && !collective && (runs_nothing(n) || tiny(n)));
     bool update = threads == 1 && n.op->partition == section::Partition::tiles && !assigned_to[size_t(i)].empty();
+    if (waits) early = update = false;
     if (update) {
       early = true;
       earliest = std::max(earliest, last_host);  // a failing check must leave the variable unchanged

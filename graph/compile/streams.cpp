@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/compile/select.h"
+#include "graph/ops/collectives.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/flatten.h"
 #include "runtime/core/settings.h"
@@ -25,29 +26,35 @@ class StreamPlanner {
   StreamPlanner(Lowered& lowered, const ir::Graph& g, const Options& options) : in_(lowered), g_(g), options_(options) {}
 
   void run() {
+    if (options_.memory_budget <= 0) find_exchanges();
     group_work();
     name_first_streams();
     const bool alone = options_.memory_budget > 0 || groups().size() > kMostGroups;
+    for (Group& g : groups()) g.exchange = g.exchange && !alone;
     if (const int asked = options_.streams > 0 ? options_.streams : int(config::number(Setting::cuda_streams).value_or(kMostStreams));
         !alone)
       most_ = std::min(asked, kMostStreams);
     const auto may_have_several = [&](Device d) { return d.kind != DeviceKind::cpu || options_.streams > 1; };
-    if (most_ < 2 || std::none_of(in_.streams.begin(), in_.streams.end(), may_have_several)) return;
+    const bool several = most_ > 1 && std::any_of(in_.streams.begin(), in_.streams.end(), may_have_several);
+    const bool exchanges = std::any_of(groups().begin(), groups().end(), [](const Group& g) { return g.exchange; });
+    if (!several && !exchanges) return;
     find_dependencies();
     find_costs();
-    const size_t all = in_.streams.size() * size_t(most_);
+    const size_t all = in_.streams.size() * size_t(most_ + 1);
     last_.assign(all, -1), tail_.assign(all, -1), last_large_.assign(all, -1), load_.assign(all, 0);
     for (int i = 0; i < int(groups().size()); ++i) {
       std::vector<int>& done = group(i).done;
       done.assign(all, -1);
       for (int p : before_[size_t(i)]) add_end(done, p);
       wait_for_the_card(i);
-      const int stream = may_have_several(device(i)) ? choose(i) : group(i).stream;
+      const int stream = group(i).exchange                        ? exchange_stream(device(i))
+                         : several && may_have_several(device(i)) ? choose(i)
+                                                                  : group(i).stream;
       group(i).stream = stream;
       if (const int previous = last_[size_t(stream)]; previous >= 0) add_end(done, previous);
       last_[size_t(stream)] = i;
       if (large_[size_t(i)]) last_large_[size_t(stream)] = i;
-      if (chain_is_large_[size_t(i)] || is_pinned(i)) tail_[size_t(stream)] = i;
+      if (!group(i).exchange && (chain_is_large_[size_t(i)] || is_pinned(i))) tail_[size_t(stream)] = i;
       load_[size_t(stream)] += cost_[size_t(i)];
     }
   }
@@ -69,6 +76,7 @@ class StreamPlanner {
     std::set<int> pieces;  // blocks of memory, whose addresses are launch arguments on a GPU
     section::Needs needs;
     while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) {
+      if (end > i && waits_for_exchange(in_.work[end])) break;
       if (in_.work[i].device.kind != DeviceKind::cpu) {
         for (const auto* places : {&in_.work[end].inputs, &in_.work[end].outputs})
           for (const Place& place : *places)
@@ -86,9 +94,13 @@ class StreamPlanner {
       const bool alone = options_.lone_sections || in_.work[i].nested || !in_.work[i].kernel;
       const bool section = end > i + 1 || (end > i && alone);
       const bool loops = in_.work[i].node >= 0 && ops::owns_programs(g_[in_.work[i].node]);
+      const bool exchange = !exchanges_.empty() && exchanges_[i];
       groups().push_back(
-          {.begin = i, .end = section ? end : i + 1, .section = section, .alone = section || loops, .stream = 0, .done = {}});
-      i = groups().back().end;
+          {.begin = i, .end = section ? end : i + 1, .section = section, .alone = section || loops, .exchange = exchange, .done = {}});
+      for (; i < groups().back().end; ++i)
+        for (const Place& place : in_.work[i].inputs) exchanged_.erase(place.storage);
+      for (const Place& place : in_.work[i - 1].outputs)
+        if (exchange) exchanged_.insert(place.storage);
     }
   }
   int first_stream_on(Device device) {
@@ -135,6 +147,38 @@ class StreamPlanner {
     }
   }
 
+  // --- exchanges between ranks ---
+  // Those with large work of their device that comes after them and before what needs their results.
+  void find_exchanges() {
+    exchanges_.assign(in_.work.size(), false);
+    for (size_t e = 0; e < in_.work.size(); ++e) {
+      const int node = in_.work[e].node;
+      if (node < 0 || g_[node].op->effect != ir::Effect::ranks || ir::attrs_of<ops::CollectiveAttrs>(*g_[node].attrs).ranks < 2) continue;
+      std::set<int> results;
+      for (const Place& place : in_.work[e].outputs) results.insert(place.storage);
+      double beside = 0;
+      for (size_t w = e + 1; w < in_.work.size() && !exchanges_[e]; ++w) {
+        const Work& work = in_.work[w];
+        if (std::any_of(work.inputs.begin(), work.inputs.end(), [&](const Place& p) { return results.contains(p.storage); })) break;
+        if (work.device != in_.work[e].device || (work.node >= 0 && on_host(g_[work.node]))) continue;
+        beside += bytes_of(work) + multiply_adds(work, g_) / kMultiplyAddsPerByte;
+        exchanges_[e] = options_.share_all_streams || beside >= kLargeBytes;
+      }
+    }
+  }
+  bool waits_for_exchange(const Work& work) const {
+    return std::any_of(work.inputs.begin(), work.inputs.end(), [&](const Place& p) { return exchanged_.contains(p.storage); });
+  }
+  // One for each device: exchanges keep their order.
+  int exchange_stream(Device device) {
+    const auto known =
+        std::find_if(exchange_streams_.begin(), exchange_streams_.end(), [&](int s) { return in_.streams[size_t(s)] == device; });
+    if (known != exchange_streams_.end()) return *known;
+    in_.streams.push_back(device);
+    return *exchange_streams_.insert(int(in_.streams.size()) - 1).first;
+  }
+  bool is_for_work(int stream, Device device) const { return in_.streams[size_t(stream)] == device && !exchange_streams_.contains(stream); }
+
   void find_costs() {
     const size_t count = groups().size();
     cost_.assign(count, 0), height_.assign(count, 0);
@@ -164,8 +208,9 @@ class StreamPlanner {
   // Work that needs its device alone comes after all earlier work and before all later work.
   void wait_for_the_card(int i) {
     std::vector<int>& done = group(i).done;
+    if (group(i).exchange) return;
     for (size_t t = 0; group(i).alone && t < in_.streams.size(); ++t)
-      if (in_.streams[t] == device(i) && last_[t] >= 0) add_end(done, last_[t]);
+      if (is_for_work(int(t), device(i)) && last_[t] >= 0) add_end(done, last_[t]);
     const auto before = last_alone_.find(device(i));
     if (before != last_alone_.end()) add_end(done, before->second);
     if (group(i).alone) last_alone_[device(i)] = i;
@@ -183,7 +228,7 @@ class StreamPlanner {
   // Whether something large can run at the same time.
   bool has_company(int i) {
     for (size_t t = 0; t < in_.streams.size(); ++t)
-      if (in_.streams[t] == device(i) && last_large_[t] > group(i).done[t]) return true;
+      if (is_for_work(int(t), device(i)) && last_large_[t] > group(i).done[t]) return true;
     return std::any_of(before_[size_t(i)].begin(), before_[size_t(i)].end(), [&](int p) {
       const int other = critical_[size_t(p)];
       return other > i && !group(other).alone && device(other) == device(i) && chain_is_large_[size_t(other)];
@@ -196,21 +241,21 @@ class StreamPlanner {
     int on = -1;
     for (int p : before_[size_t(i)]) {
       const int stream = group(p).stream;
-      const bool goes_on = device(p) == device(i) && in_.streams[size_t(stream)] == device(i) && tail_[size_t(stream)] == p &&
+      const bool goes_on = device(p) == device(i) && is_for_work(stream, device(i)) && tail_[size_t(stream)] == p &&
                            (critical_[size_t(p)] == i || !branches);
       if (goes_on && (on < 0 || stream < on)) on = stream;
     }
     if (on >= 0) return on;
     if (branches) return stream_beside(i);
     for (int p : before_[size_t(i)])
-      if (in_.streams[size_t(group(p).stream)] == device(i)) on = group(p).stream;
+      if (is_for_work(group(p).stream, device(i))) on = group(p).stream;
     return on < 0 ? first : on;
   }
   // An idle stream, a new one, or the one with the least work.
   int stream_beside(int i) {
     int count = 0, least = -1;
     for (int t = 0; t < int(in_.streams.size()); ++t) {
-      if (in_.streams[size_t(t)] != device(i)) continue;
+      if (!is_for_work(t, device(i))) continue;
       ++count;
       if (is_awaited(t, i)) continue;
       if (tail_[size_t(t)] <= group(i).done[size_t(t)]) return t;
@@ -222,7 +267,7 @@ class StreamPlanner {
     }
     if (least >= 0) return least;
     for (int t = 0; t < int(in_.streams.size()); ++t)
-      if (in_.streams[size_t(t)] == device(i) && (least < 0 || load_[size_t(t)] < load_[size_t(least)])) least = t;
+      if (is_for_work(t, device(i)) && (least < 0 || load_[size_t(t)] < load_[size_t(least)])) least = t;
     return least;
   }
 
@@ -239,6 +284,9 @@ class StreamPlanner {
   std::vector<int> last_, tail_, last_large_;
   std::vector<double> load_;
   std::map<Device, int> last_alone_;
+  std::set<int> exchange_streams_;
+  std::vector<bool> exchanges_;  // per work
+  std::set<int> exchanged_;      // storages with results of exchanges that no group has waited for
 };
 
 }  // namespace

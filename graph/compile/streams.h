@@ -9,7 +9,8 @@ inline constexpr int kMostStreams = 4;  // of one GPU
 // Fills Lowered::groups and streams; deterministic. A chain stays on one stream. Where work branches and both branches are large, the
 // branch with less work after it gets another stream. Sections, loops, host effects and copies between devices use their device's first
 // stream. Sections and loops run alone on a device: their blocks wait for each other, and two such kernels at once could deadlock over the
-// multiprocessors.
+// multiprocessors. Exchanges between ranks have a stream of their own where large work comes before what needs their results, also beside
+// sections, which leave multiprocessors to them.
 void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options);
 
 }  // namespace lamina::compile

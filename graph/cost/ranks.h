@@ -57,6 +57,13 @@ struct HostSums {
   double latency = 0, bytes = 1;  // microseconds; bytes of the array per microsecond
   double microseconds(double array_bytes) const { return latency + array_bytes / bytes; }
 };
+// A rank on a CPU. cores: its share of its host's; threads: those that compute.
+struct HostRank {
+  HostSums sums;
+  double cores = 1, threads = 1;
+};
+// As above. A sum beside the backward pass takes a core: where all of them compute, one sum after it is best.
+LAMINA_API StepTime step_time(const Step& step, const HostRank& rank);
 // Measured now, in a few milliseconds. All ranks call it together and get the same.
 LAMINA_API HostSums measured_sums(distributed::Communicator& c);
 

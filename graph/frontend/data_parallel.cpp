@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <numeric>
+#include <optional>
 
 #include "graph/compile/compile.h"
 #include "graph/cost/costs.h"
@@ -10,14 +13,20 @@
 #include "graph/frontend/eager.h"
 #include "graph/frontend/replay.h"
 #include "graph/frontend/trace.h"
+#include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
+#include "runtime/core/config.h"
+#include "runtime/core/cores.h"
 #include "runtime/device/backend.h"
 #include "runtime/dist/checked_call.h"
+#include "runtime/dist/processes.h"
 #include "runtime/dist/world.h"
 #include "runtime/io/checksum.h"
 
 namespace lamina::distributed {
 namespace {
+
+constexpr int64_t kMostBuckets = 4096;
 
 int64_t axis_of(const VmapArgument& a) { return *a.axis < 0 ? *a.axis + a.tensor.rank() : *a.axis; }
 
@@ -40,6 +49,11 @@ void require_shards(const DataParallelOptions& options, const Communicator& c, c
                                               .where = where,
                                               .why = cat("each has at least one shard of a batch"),
                                               .fix = cat("use at most ", options.shards, of, ", or more shards")});
+  if (options.buckets < 0 || options.buckets > kMostBuckets)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": buckets ", options.buckets, " is not a number of buckets"),
+                                              .where = where,
+                                              .why = cat("gradients travel in 1 to ", kMostBuckets),
+                                              .fix = "leave it out: the model of costs then chooses"});
   for (Device device : options.devices) require_device(device);
 }
 
@@ -83,32 +97,70 @@ void require_same_values(const std::string& name, Communicator& c, const Trace& 
                             "a checkpoint on all of them"});
 }
 
-// A call's microseconds by the model of graph/cost, and its exchanges by those of the sums.
-double modelled(const ir::Graph& g, Device device, const cost::HostSums* sums) {
+// A call's microseconds by the model of graph/cost, without exchanges.
+double modelled(const ir::Graph& g, Device device) {
   const ir::Graph optimized = passes::optimize(g, {.device = device}).graph;
-  double time = cost::simulate(*compile::compile(optimized, {.device = device}), cost::Costs::here()).microseconds;
-  for (const ir::Node& node : optimized.nodes()) {
-    if (!sums || node.op->effect != ir::Effect::ranks) continue;
-    double bytes = 0;
-    for (const TensorType& t : node.types) bytes += double(byte_size(t));
-    time += sums->microseconds(bytes);
+  return cost::simulate(*compile::compile(optimized, {.device = device}), cost::Costs::here()).microseconds;
+}
+
+bool between_processes(const Communicator& c) { return c.size() > 1 && &c == &world(); }
+
+// Of sums between the processes of this job; all ranks come here together.
+const cost::HostSums& sums_of_job() {
+  static const cost::HostSums sums = cost::measured_sums(world());
+  return sums;
+}
+
+// What the graph adds up over the ranks, in order: bytes of a leaf of each.
+std::vector<double> summed_bytes(const ir::Graph& g) {
+  std::vector<double> out;
+  for (const ir::Node& node : g.nodes())
+    if (node.op == &ops::def::all_reduce)
+      for (const TensorType& t : node.types) out.push_back(double(byte_size(t)));
+  return out;
+}
+
+// A step of this graph on all ranks, with the number of buckets that the simulator finds best. Empty for devices without figures.
+std::optional<cost::StepTime> modelled_step(Communicator& c, const ir::Graph& own, Device device) try {
+  const cost::Step step{modelled(own, device), summed_bytes(own)};
+  std::map<std::string, int> ranks_of;  // a host
+  for (const RankStatus& s : c.ranks()) ++ranks_of[s.host];
+  const int beside = std::max(1, ranks_of[this_process(c.rank()).host]);
+  if (device.kind == DeviceKind::cpu)
+    return cost::step_time(step, cost::HostRank{sums_of_job(), double(cores().usable()) / beside, double(config::threads())});
+  const int hosts = int(ranks_of.size()), each = (c.size() + hosts - 1) / hosts;
+  const cost::Ranks ranks{device, each * hosts, hosts};
+  const cost::StepTime one = cost::step_time(step, ranks, cost::Exchange::after),
+                       several = cost::step_time(step, ranks, cost::Exchange::beside);
+  return several.microseconds < one.microseconds ? several : one;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+// Bytes of a bucket's sums. `step` is rank 0's, which chooses for all.
+int64_t bytes_of_bucket(const DataParallelOptions& options, Communicator& c, const ir::Graph& own,
+                        const std::optional<cost::StepTime>& step) {
+  int64_t buckets = options.buckets;
+  if (buckets == 0 && between_processes(c)) {
+    buckets = step ? step->sums : 1;
+    broadcast(c, DType::i64, &buckets, 1, 0, {.tensor = cat("buckets of ", options.name)});
   }
-  return time;
+  const std::vector<double> summed = summed_bytes(own);
+  const double all = std::accumulate(summed.begin(), summed.end(), 0.0);
+  return buckets < 2 ? passes::kBucketBytes : std::clamp<int64_t>(int64_t(all) / buckets + 1, 1, passes::kBucketBytes);
 }
 
 // Says on rank 0, once in a process, if one rank would be faster than all of them.
-void compare_with_one_rank(const std::string& name, Communicator& c, const ir::Graph& whole, const ir::Graph& own,
-                           passes::RowsRequest request, Device device) {
+void compare_with_one_rank(const std::string& name, int64_t ranks, const ir::Graph& whole, double all, passes::RowsRequest request,
+                           Device device) {
   static std::atomic<bool> compared{false};
-  if (c.size() == 1 || &c != &world() || compared.exchange(true)) return;
-  const cost::HostSums sums = cost::measured_sums(c);
-  if (c.rank() != 0) return;
+  if (compared.exchange(true)) return;
   try {
     request.ranks = 1, request.rank = 0;
-    const double one = modelled(passes::cut_rows(whole, request).graph, device, nullptr), all = modelled(own, device, &sums);
+    const double one = modelled(passes::cut_rows(whole, request).graph, device);
     if (one < all)
       say(cat("lamina: one rank would be faster: by the model a call of ", name, " takes ", int64_t(one), " us on one and ", int64_t(all),
-              " us on ", c.size(), " ranks, which exchange sums. Larger batches or fewer ranks help\n"));
+              " us on ", ranks, " ranks, which exchange sums. Larger batches or fewer ranks help\n"));
   } catch (const Error&) {
     // What cannot be planned on one rank cannot be compared.
   }
@@ -203,14 +255,24 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   if (outer) outer->created.insert(outer->created.end(), trace->created.begin(), trace->created.end());
   inputs.insert(inputs.end(), trace->captures.begin(), trace->captures.end());
   cuts.resize(inputs.size());
-  const std::string graph =
+  std::string graph =
       cat("graph of ", name, " for ", rows, " rows, ", trace->graph.size(), " nodes, hash ", hash_of_text(ir::print(trace->graph)));
+  if (options.buckets) graph += cat(", in ", options.buckets, " buckets");
   barrier(c, {.tensor = graph, .line = where});
   require_same_values(name, c, *trace, where);
-  const passes::RowsRequest request{
+  passes::RowsRequest request{
       .rows = rows, .shards = shards, .ranks = c.size(), .rank = c.rank(), .devices = options.devices, .inputs = cuts};
   passes::RowsGraph own = passes::cut_rows(trace->graph, request);
-  compare_with_one_rank(name, c, trace->graph, own.graph, request, trace->device);
+  std::optional<cost::StepTime> step;
+  if (between_processes(c)) {
+    sums_of_job();
+    if (c.rank() == 0) step = modelled_step(c, own.graph, trace->device);
+  }
+  if (const int64_t bytes = bytes_of_bucket(options, c, own.graph, step); bytes < request.bucket_bytes) {
+    request.bucket_bytes = bytes;
+    own = passes::cut_rows(trace->graph, request);
+  }
+  if (step) compare_with_one_rank(name, c.size(), trace->graph, step->microseconds, request, trace->device);
   if (gathered) *gathered = std::move(own.gathered);
   return outer ? outer->inline_graph(own.graph, inputs, trace->variables, at) : replay(own.graph, inputs, trace->variables);
 }

@@ -8,6 +8,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/rows.h"
 
 namespace lamina::ops {
 namespace {
@@ -294,6 +295,7 @@ constexpr const char* kOnTheCpu = "it runs by LAPACK, on the CPU";
       .infer = shapes,                                        \
       .vjp = vjp_##op,                                        \
       .batch = batch_linalg<def::op>,                         \
+      .rows = rows_of_matrices,                               \
       .cpu = kernel_##op,                                     \
       .no_cuda = kOnTheCpu,                                   \
       .doc = what,                                            \

@@ -54,6 +54,15 @@ std::optional<ir::RowsRule> rows_of_images(const ir::RowsCall& call, std::initia
   return rule;
 }
 
+std::optional<ir::RowsRule> rows_of_matrices(const ir::RowsCall& call) {
+  const int leading = int(call.in[0].rank()) - 2;
+  ir::Cut rows = call.wanted;
+  for (size_t i = call.in.size(); i-- > 0;)
+    if (!call.cuts[i].whole() && call.cuts[i].axis < leading) rows = call.cuts[i];
+  if (rows.whole() || rows.axis >= leading) return {};
+  return ir::RowsRule{.in = std::vector(call.in.size(), rows), .out = std::vector(call.out.size(), rows)};
+}
+
 bool rows_follow(const Shape& shape, ir::Cut cut) {
   return std::all_of(shape.begin(), shape.begin() + cut.axis, [](Dim d) { return d == Dim(1); });
 }

@@ -12,6 +12,8 @@ std::optional<ir::RowsRule> rows_elementwise(const ir::RowsCall& call);
 std::optional<ir::RowsRule> rows_beside(const ir::RowsCall& call, int axis);
 // All inputs and results have their rows along axis 0, except inputs in `whole`.
 std::optional<ir::RowsRule> rows_of_images(const ir::RowsCall& call, std::initializer_list<size_t> whole = {});
+// Matrices in the last two axes of the inputs: rows along an axis before them, which all inputs and results have.
+std::optional<ir::RowsRule> rows_of_matrices(const ir::RowsCall& call);
 // Replaces A::shape by that of the rows of result 0.
 template <class A>
 std::function<ir::AttrsRef(int64_t, int64_t)> attrs_with_shape(const ir::AttrsBase& attrs, ir::Cut cut) {

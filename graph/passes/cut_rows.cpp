@@ -1,8 +1,10 @@
 #include "graph/passes/cut_rows.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "graph/ops/batching.h"
 #include "graph/ops/rows.h"
@@ -79,8 +81,8 @@ class Cutter {
     int64_t replica;
     Value value;
   };
-  struct Sum {  // of all ranks' leaves, not yet exchanged
-    Value old, leaves;
+  struct Sum {  // of all ranks' leaves; `value` is the leaves, and once they are exchanged their sum
+    Value old, value;
     double divisor;
     DType dtype;
     Graph::Place place;
@@ -347,22 +349,33 @@ class Cutter {
     sums_.clear();
     bytes_ = 0;
     while (!all.empty()) {
-      const DType dtype = to_.type(all[0].leaves).dtype;
-      const auto others = std::stable_partition(all.begin(), all.end(), [&](const Sum& s) { return to_.type(s.leaves).dtype == dtype; });
+      const DType dtype = to_.type(all[0].value).dtype;
+      const auto others = std::stable_partition(all.begin(), all.end(), [&](const Sum& s) { return to_.type(s.value).dtype == dtype; });
       std::vector<Value> leaves;
-      for (auto s = all.begin(); s != others; ++s) leaves.push_back(s->leaves);
+      for (auto s = all.begin(); s != others; ++s) leaves.push_back(s->value);
       to_.place = all[0].place;
       const std::vector<Value> results = ops::all_reduce(
           to_, leaves,
           {.ranks = together() ? 1 : batch_.ranks, .shards = batch_.shards, .name = cat(sent_++, " of data_parallel"), .of_rows = true});
       for (auto s = all.begin(); s != others; ++s) {
-        to_.place = s->place;
-        Value v = results[size_t(s - all.begin())];
-        if (s->divisor != 1) v = ops::div(to_, v, ops::scalar(to_, to_.type(v).dtype, s->divisor));
-        put(s->old, {}, 0, ops::astype(to_, v, s->dtype));
+        s->value = results[size_t(s - all.begin())];
+        exchanged_[index(s->old)] = *s;
       }
       all.erase(all.begin(), others);
     }
+    to_.place = place;
+  }
+
+  // Where the sum is first needed: until then other work goes on beside the exchange.
+  void finish_sum(Value old) {
+    if (!exchanged_.contains(index(old))) send_sums();
+    const auto found = exchanged_.find(index(old));
+    if (found == exchanged_.end()) return;
+    const Sum& sum = found->second;
+    const Graph::Place place = std::exchange(to_.place, sum.place);
+    Value v = sum.value;
+    if (sum.divisor != 1) v = ops::div(to_, v, ops::scalar(to_, to_.type(v).dtype, sum.divisor));
+    put(old, {}, 0, ops::astype(to_, v, sum.dtype));
     to_.place = place;
   }
 
@@ -379,7 +392,7 @@ class Cutter {
     forms_[index(old)].push_back({cut, replica, now});
   }
   Value get(Value old, Cut cut, int64_t replica) {
-    if (forms_[index(old)].empty()) send_sums();
+    if (forms_[index(old)].empty()) finish_sum(old);
     const std::vector<Form>& forms = forms_[index(old)];
     if (forms.empty()) internal_error(cat(from_[old].op->name, ": data_parallel has not made its value"));
     for (const Form& form : forms)
@@ -459,7 +472,8 @@ class Cutter {
   std::vector<NodePlan> plans_;
   std::vector<std::set<Cut>> wants_;      // per value
   std::vector<std::vector<Form>> forms_;  // per value
-  std::vector<Sum> sums_;
+  std::vector<Sum> sums_;                 // not yet exchanged
+  std::map<size_t, Sum> exchanged_;       // per value that nothing has needed yet
   int64_t bytes_ = 0;
   int sent_ = 0;
   Value moving_;  // one that differs from call to call

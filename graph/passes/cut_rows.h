@@ -9,11 +9,13 @@
 
 namespace lamina::passes {
 
+inline constexpr int64_t kBucketBytes = 1 << 20;
+
 struct RowsRequest {
   int64_t rows = 1, shards = 8;  // of the whole batch
   int64_t ranks = 1, rank = 0;
   std::vector<Device> devices = {};      // if given: there is a replica on each of them, in one graph, whose inputs and outputs are whole
-  int64_t bucket_bytes = 1 << 20;        // of a shard's sums that travel together; a larger one travels alone
+  int64_t bucket_bytes = kBucketBytes;   // of a shard's sums that travel together; a larger one travels alone
   std::span<const ir::Cut> inputs = {};  // per input of the graph
 };
 // A node that mixes rows.

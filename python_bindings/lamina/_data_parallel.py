@@ -11,8 +11,8 @@ from .vmap import _fill, _Given, _map, _Result
 class DataParallel:
     """A function of a whole batch as one of each rank's rows; see lm.distributed.data_parallel."""
 
-    def __init__(self, fn, shards, in_axes, devices, join):
-        self._fn, self._shards, self._in_axes, self._devices, self._join = fn, shards, in_axes, devices, join
+    def __init__(self, fn, shards, in_axes, devices, buckets, join):
+        self._fn, self._shards, self._in_axes, self._devices, self._buckets, self._join = fn, shards, in_axes, devices, buckets, join
         self._name = getattr(fn, "__name__", None) or type(fn).__name__
         self._notes = []
         functools.update_wrapper(self, fn, updated=())
@@ -42,7 +42,7 @@ class DataParallel:
         return given, values, named
 
     def _rows(self, given):
-        return self._join().rows_of_batch(self._name, given.tensors, given.axes, given.names, self._shards, self._devices)
+        return self._join().rows_of_batch(self._name, given.tensors, given.axes, given.names, self._shards, self._buckets, self._devices)
 
     def __call__(self, *args, **kwargs):
         return self._function(self._rows(self._given(args, kwargs)[0]), args, kwargs)
@@ -56,7 +56,7 @@ class DataParallel:
             result.structure = _map(whole, None, "the result", "", result.take)
             return result.tensors
 
-        tensors, self._notes = self._join().call_by_rows(self._name, given.tensors, given.axes, given.names, rows, self._shards, self._devices, body)
+        tensors, self._notes = self._join().call_by_rows(self._name, given.tensors, given.axes, given.names, rows, self._shards, self._buckets, self._devices, body)
         return _fill(result.structure, tensors)
 
     def explain(self, *args, **kwargs) -> str:

@@ -90,6 +90,7 @@ void CpuStream::submit(Task task) {
 void CpuStream::enqueue(Task task) {
   task.held = held_text();
   task.limits = current_limits();
+  task.rank = rank_of_thread();
   std::unique_lock lock(mutex_);
   if (!worker_.joinable()) {
     worker_ = std::thread([this] { serve(); });
@@ -128,6 +129,7 @@ void CpuStream::serve() {
       try {
         const HoldTextWith hold(task.held);
         const LimitsOf limits(task.limits);
+        rank_of_thread() = task.rank;
         run_named(task);
       } catch (...) {
         error = std::current_exception();

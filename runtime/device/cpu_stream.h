@@ -13,6 +13,7 @@
 #include "runtime/core/held_text.h"
 #include "runtime/core/limits.h"
 #include "runtime/core/mutex.h"
+#include "runtime/core/rank_of_thread.h"
 #include "runtime/device/device.h"
 #include "runtime/device/signal.h"
 
@@ -31,10 +32,11 @@ class CpuStream {
  public:
   struct Task {
     std::function<void()> run;
-    std::string name;                    // of the instruction; "" for tasks that cannot fail
-    bool always = false;                 // also after an error: events must be reached, memory must be freed
-    HeldText* held = nullptr;            // collects the submitter's text; set when queued
-    std::shared_ptr<LimitState> limits;  // the submitter's; set when queued
+    std::string name;                           // of the instruction; "" for tasks that cannot fail
+    bool always = false;                        // also after an error: events must be reached, memory must be freed
+    HeldText* held = nullptr;                   // collects the submitter's text; set when queued
+    std::shared_ptr<LimitState> limits;         // the submitter's; set when queued
+    distributed::Communicator* rank = nullptr;  // the submitter's; set when queued
   };
 
   CpuStream(Device device, bool runs_inline);

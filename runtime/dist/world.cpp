@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/core/rank_of_thread.h"
 #include "runtime/dist/collectives.h"
 #include "runtime/dist/mpi_communicator.h"
 #include "runtime/dist/mpi_library.h"
@@ -89,12 +90,9 @@ Communicator& world() {
   return *w.communicator;
 }
 
-namespace {
-thread_local Communicator* own_rank = nullptr;
-}
-Communicator& current() { return own_rank ? *own_rank : world(); }
-RankScope::RankScope(Communicator& communicator) : before_(std::exchange(own_rank, &communicator)) {}
-RankScope::~RankScope() { own_rank = before_; }
+Communicator& current() { return rank_of_thread() ? *rank_of_thread() : world(); }
+RankScope::RankScope(Communicator& communicator) : before_(std::exchange(rank_of_thread(), &communicator)) {}
+RankScope::~RankScope() { rank_of_thread() = before_; }
 
 int rank() { return current().rank(); }
 int size() { return current().size(); }

@@ -9,6 +9,7 @@
 #include "runtime/core/error.h"
 #include "runtime/core/host_text.h"
 #include "runtime/core/limits.h"
+#include "runtime/exec/order.h"
 #include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
@@ -53,13 +54,14 @@ struct Executor::Frame {
 };
 
 namespace {
-// The CPU's only stream that has instructions runs on the caller's thread; several have a thread each, so that the caller starts all of
-// them. A GPU's first stream fills and frees buffers.
+// The CPU's only stream that has instructions, exchanges aside, runs on the caller's thread; several have a thread each, so that the caller
+// starts all of them. A GPU's first stream fills and frees buffers.
 bool is_default_stream(const Program& p, size_t s) {
   const Device device = p.streams[s].device;
   if (device.kind == DeviceKind::cpu)
     return std::all_of(p.instructions.begin(), p.instructions.end(), [&](const Instruction& i) {
-      return size_t(i.stream) == s || p.streams[size_t(i.stream)].device.kind != DeviceKind::cpu;
+      const bool exchange = is_exchange(p, i);
+      return size_t(i.stream) == s ? !exchange : exchange || p.streams[size_t(i.stream)].device.kind != DeviceKind::cpu;
     });
   return s == 0 || (device.kind != DeviceKind::cpu && std::none_of(p.streams.begin(), p.streams.begin() + int64_t(s),
                                                                    [&](const StreamUse& u) { return u.device == device; }));
@@ -393,8 +395,10 @@ void Executor::join(size_t stream, Event& event) {
 // Later work on the stream starts after the event. Backends do not share events, so between two of them the host waits.
 void Executor::wait(Frame& frame, Stream& stream, int event) {
   Event& e = frame.events[size_t(event)];
-  if (e.backend == stream.backend) return stream.backend->wait(stream, e);
-  Stream& other = streams_[size_t(program_->instructions[signal_at_[size_t(event)]].stream)];
+  const Instruction& signals = program_->instructions[signal_at_[size_t(event)]];
+  Stream& other = streams_[size_t(signals.stream)];
+  const bool may_fail = is_exchange(*program_, signals) && other.device.kind == DeviceKind::cpu;  // then nothing uses its results
+  if (e.backend == stream.backend && !may_fail) return stream.backend->wait(stream, e);
   other.backend->synchronize(other);
 }
 

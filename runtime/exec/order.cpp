@@ -31,6 +31,8 @@ struct Access {
 
 }  // namespace
 
+bool is_exchange(const Program& p, const Instruction& i) { return i.host_effect && stream_number(p, i.stream) > 0; }
+
 std::string what_is_unordered(const Program& p) {
   std::vector<Clock> of_stream(p.streams.size(), Clock(p.streams.size(), -1)), at_event(size_t(p.events));
   std::map<int, std::vector<Access>> accesses;  // per space
@@ -54,8 +56,9 @@ std::string what_is_unordered(const Program& p) {
             return cat(place(a.instruction), ": the same bytes");
       }
     const Device device = p.streams[size_t(it.stream)].device;
+    const bool exchange = is_exchange(p, it);
     for (int other : it.alone ? all[device] : alone[device])
-      if (!before(other)) return cat(place(other), ": a section or loop beside something");
+      if (!exchange && !before(other)) return cat(place(other), ": a section or loop beside something");
     if (it.host_effect) {
       if (last_host_effect >= 0 && !before(last_host_effect)) return cat(place(last_host_effect), ": prints or checks");
       last_host_effect = int(i);
@@ -72,7 +75,7 @@ std::string what_is_unordered(const Program& p) {
           });
         earlier.push_back({range, int(i), write});
       }
-    all[device].push_back(int(i));
+    if (!exchange) all[device].push_back(int(i));
     if (it.alone) alone[device].push_back(int(i));
     clock[size_t(it.stream)] = int(i);
     if (it.signal >= 0) at_event[size_t(it.signal)] = clock;

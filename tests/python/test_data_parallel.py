@@ -238,6 +238,115 @@ for f, batch in ((embedding, words), (images, pictures), (accumulated, x)):
     assert len(said[1]) == 3
 
 
+@needs_mpi
+def test_switches_of_optimizers_have_the_bits_of_one_process(tmp_path):
+    """Accumulation, averages, the loss scale, schedules, and rules that came later; what they mean is what they mean on the whole batch."""
+    said = bits_of_ranks("""
+rng = np.random.default_rng(0)
+x, y = rng.standard_normal((21, 5)).astype(np.float32), rng.standard_normal((21, 2)).astype(np.float32)
+made = {
+    "accumulation": lambda: lm.optim.Adam(0.01, gradient_accumulation_steps=3),
+    "average": lambda: lm.optim.SGD(0.05, momentum=0.9, ema_momentum=0.8),
+    "loss scale": lambda: lm.optim.Adam(0.01, dynamic_loss_scale=True),
+    "schedule": lambda: lm.optim.Nadam(lm.optim.schedules.CosineDecay(0.05, 10)),
+    "lion": lambda: lm.optim.Lion(0.01, weight_decay=0.01),
+    "both": lambda: lm.optim.RMSprop(0.01, gradient_accumulation_steps=2, ema_momentum=0.5),
+}
+def trained(make, parallel):
+    lm.random.set_seed(4)
+    net, own = lm.nn.Sequential([lm.nn.Dense(7, activation="tanh"), lm.nn.Dense(2)]), make()
+    net(x[:1])
+    def step(x, y):
+        with lm.GradientTape() as tape:
+            loss = lm.mean(lm.square(net(x) - y))
+            scaled = own.scale_loss(loss)
+        own.apply_gradients(zip(tape.gradient(scaled, net.trainable_variables), net.trainable_variables))
+        return loss
+    f = d.data_parallel(step) if parallel else lm.function(step)
+    mine = d.shard([(x, y)] * 7) if parallel else [(x, y)] * 7
+    losses = [f(a, b) for a, b in mine]
+    return losses, net.variables + own.variables
+for name, make in made.items():
+    losses, variables = trained(make, True)
+    plain, wanted = trained(make, False)
+    np.testing.assert_allclose(np.stack(losses), np.stack(plain), rtol=1e-4, err_msg=name)
+    for a, b in zip(variables, wanted): np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-3, atol=2e-5, err_msg=f"{name}: {a.name}")
+    if me == 0: print(f"bits {name} {bits(*losses, *variables)}", flush=True)
+""", tmp_path)
+    assert len({tuple(v) for v in said.values()}) == 1, said
+    assert len(said[1]) == 6
+
+
+@needs_mpi
+def test_lbfgs_linalg_and_ensembles_have_the_bits_of_one_process(tmp_path):
+    said = bits_of_ranks("""
+rng = np.random.default_rng(0)
+x, y = rng.standard_normal((21, 5)), rng.standard_normal(21)
+mine = next(iter(d.shard([(x, y)])))
+w, own = lm.Variable(np.zeros(5)), lm.optim.LBFGS(history_size=4, tolerance=1e-9)
+fitted = d.data_parallel(lambda x, y: tuple(own.minimize(lambda a, b: lm.mean(lm.square(a @ w - b)), [w], x, y)))(*mine)
+np.testing.assert_allclose(w.numpy(), np.linalg.lstsq(x, y, rcond=None)[0], atol=1e-7)
+if me == 0: print(f"bits lbfgs {bits(w, *fitted)}", flush=True)
+
+a = rng.standard_normal((11, 4, 4)) + 4 * np.eye(4)
+b = rng.standard_normal((11, 4, 1))
+m = lm.Variable(np.eye(4))
+def solved(a, b):
+    with lm.GradientTape() as tape:
+        s = a @ m
+        q = lm.matmul(lm.transpose(s, (0, 2, 1)), s) + lm.eye(4, dtype="float64")
+        loss = lm.mean(lm.linalg.solve(s, b)) + lm.mean(lm.linalg.slogdet(s)[1]) + lm.mean(lm.linalg.svdvals(s)) + lm.mean(lm.linalg.cholesky(q)) + lm.mean(lm.linalg.eigvalsh(q))
+    return loss, tape.gradient(loss, m)
+rows = next(iter(d.shard([(a, b)])))
+step = d.data_parallel(solved)
+loss, slope = step(*rows)
+plain, wanted = solved(lm.constant(a), lm.constant(b))
+np.testing.assert_allclose(loss, plain, rtol=1e-10); np.testing.assert_allclose(slope, wanted, rtol=1e-8, atol=1e-10)
+assert "rows are gathered" not in step.explain(*rows), step.explain(*rows)[:2000]
+if me == 0: print(f"bits linalg {bits(loss, slope)}", flush=True)
+
+lm.random.set_seed(1)
+nets = lm.nn.Ensemble(lambda: lm.nn.Sequential([lm.nn.Dense(6, "tanh"), lm.nn.Dropout(0.1), lm.nn.Dense(1)]), 3, learning_rate=[0.01, 0.02, 0.03], input_shape=(5,))
+history = nets.fit(x.astype("float32"), y.astype("float32")[:, None], batch_size=8, epochs=3, distribute=True)
+if me == 0: print(f"bits ensemble {bits(history['loss'], *nets.models.model.variables)}", flush=True)
+""", tmp_path)
+    assert len({tuple(v) for v in said.values()}) == 1, said
+    assert len(said[1]) == 3
+
+
+@needs_mpi
+def test_buckets_are_exchanged_beside_the_backward_pass_with_the_same_bits(tmp_path):
+    job = python_job(3, START + """
+rng = np.random.default_rng(0)
+x = rng.standard_normal((1536, 128)).astype(np.float32)
+def trained(buckets):
+    lm.random.set_seed(4)
+    net, own = lm.nn.Sequential([lm.nn.Dense(128, activation="tanh") for _ in range(8)]), lm.optim.Adam(0.01)
+    net(x[:1])
+    def step(x):
+        with lm.GradientTape() as tape: loss = lm.mean(lm.square(net(x) - x))
+        own.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+        return loss
+    step = d.data_parallel(step, buckets=buckets)
+    losses = [step(rows) for rows in d.shard([x] * 4)]
+    return bits(*losses, *net.variables, *own.variables), step.explain(next(iter(d.shard([x]))))
+said = {buckets: trained(buckets) for buckets in (None, 1, 4, 100)}
+if me == 0:
+    assert len({own for own, _ in said.values()}) == 1, said
+    beside = {buckets: text.count("all_reduce on cpu:0 stream 1") for buckets, (_, text) in said.items()}
+    assert beside[1] == 0 and beside[4] >= 3 and beside[100] > beside[4], (beside, said[4][1])
+    print("same bits", flush=True)
+for wrong in (0, True, 5000, "two"):
+    try: d.data_parallel(lambda x: x, buckets=wrong)
+    except lm.errors.InvalidArgument as e: assert "is not a whole number from 1 to 4096" in str(e)
+    else: raise AssertionError(wrong)
+try: d.data_parallel(lambda x: lm.mean(x), buckets=1 + me)(next(iter(d.shard([x]))))
+except lm.errors.RankMismatch as e: assert "in 2 buckets" in str(e), e
+else: raise AssertionError("other buckets on each rank")
+""", folder=tmp_path)
+    assert job.code == 0 and "same bits" in job.output, job.output
+
+
 def test_replicas_on_devices_of_one_process_have_the_bits_of_ranks():
     program = START + """
 lm.config.set_virtual_devices("cpu", 3)

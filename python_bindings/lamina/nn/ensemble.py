@@ -25,7 +25,7 @@ class Ensemble:
             raise errors.InvalidArgument(f"Ensemble: {len(rates)} learning rates for {n} members", why="each has its own", fix="pass one per member, or a number")
         self.optimizer = optimizer(learning_rate if rates is None else _core.per_model(rates, "learning_rate"))
         self.loss = losses_module.get(loss)
-        self._train = _core.function(_vmap(self._train_one))
+        self._train, self._parallel_train = _core.function(_vmap(self._train_one)), None
         self._test = _core.function(_vmap(lambda x, y: self._loss_of(x, y, False)))
         self._predict = _core.function(_vmap(lambda x: self.models(x, training=False)))
 
@@ -42,23 +42,31 @@ class Ensemble:
         self.optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables))
         return loss
 
-    def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, shuffle: bool = True, validation_data=None, patience: int | None = None) -> dict:
+    def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, shuffle: bool = True, validation_data=None, patience: int | None = None,
+            distribute: bool = False) -> dict:
         """Trains all members on the same batches; x and y as for Model.fit. Returns the losses of every epoch: {"loss": [epochs, n], "val_loss": ..., "epochs": [n]}, the last being the
         epoch that each member's weights are from, counted from 1.
 
         patience: a member stops when its val_loss has not become better for so many epochs, and gets the weights of its best epoch, as EarlyStopping(patience=...,
-        restore_best_weights=True) does for a model alone. Training ends when all have stopped."""
+        restore_best_weights=True) does for a model alone. Training ends when all have stopped.
+
+        distribute: the ranks of a job train together, as in Model.fit."""
         import numpy as np
 
         if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
             raise errors.InvalidArgument(f"Ensemble.fit: patience {errors.shown(patience)} is not a positive integer", why="it is a number of epochs", fix="pass 5")
         if patience is not None and validation_data is None:
             raise errors.InvalidArgument("Ensemble.fit: patience without validation_data", why="members stop by their val_loss", fix="pass validation_data=(x, y)")
+        train = self._train
+        if distribute:
+            from .. import distributed  # here: import lamina does without it
+            train = self._parallel_train = self._parallel_train or distributed.data_parallel(_vmap(self._train_one))
+            distributed._require_same("Ensemble.fit", {"the state of lm.random": repr(_core.random.get_state()).encode()}, "Ensemble.fit")
         n, feed = len(self), made_feed("Ensemble.fit", x, y, batch_size, shuffle, None, None, None)
         history, best, source, waited, stopped = {"loss": []}, np.full(n, np.inf), np.zeros(n, int), np.zeros(n, int), np.zeros(n, bool)
         kept = None
         for epoch in range(1, epochs + 1):
-            history["loss"].append(self._mean(self._train, feed))
+            history["loss"].append(self._mean(train, feed, distribute))
             source[~stopped] = epoch if patience is None else source[~stopped]
             if validation_data is not None:
                 values = self._mean(self._test, made_feed("Ensemble.fit", *_pair(validation_data), batch_size, False, None, None, None))
@@ -86,10 +94,13 @@ class Ensemble:
             raise errors.InvalidArgument(f"Ensemble.predict: the models have {len(outputs)} outputs", why="one is averaged", fix="use lm.vmap(nets.models, in_axes=None)(x)")
         return (outputs[0] if members else _core.mean(outputs[0], 0)).numpy()
 
-    def _mean(self, step, feed):
+    def _mean(self, step, feed, distribute=False):
         """The mean over samples of what a step gives for each member."""
         total, rows = 0.0, 0
         for inputs, labels, _, samples in feed.epoch():
+            if distribute:
+                from .. import distributed
+                inputs, labels = next(iter(distributed.shard([(inputs, labels)])))
             total, rows = total + step(inputs, labels).numpy().astype("float64") * samples, rows + samples
         if rows == 0:
             raise errors.InvalidArgument("Ensemble: there is no data", fix="pass at least one row")

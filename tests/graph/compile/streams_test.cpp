@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <set>
 
+#include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
+#include "runtime/exec/order.h"
 #include "tests/graph/compile/branches.h"
 #include "tests/graph/compile/run.h"
 #include "tests/graph/random_graph.h"
@@ -111,6 +113,42 @@ TEST(Streams, ASectionRunsAloneOnItsDevice) {
   EXPECT_GT(program->streams.size(), 1u) << exec::print(*program);
   for (const exec::Instruction& i : program->instructions) EXPECT_TRUE(!i.section_steps || i.stream == 0);
   EXPECT_EQ(what_is_unordered(*program), "");
+}
+
+// Between the two: work that does not need the sum. On one rank nothing travels.
+Graph sum_beside_products(int64_t ranks, bool beside) {
+  Graph g;
+  const Value leaves = g.add_input({DType::f32, {8 / ranks, 64, 64}}), w = g.add_input({DType::f32, {64, 64}});
+  Value x = g.add_input({DType::f32, {64, 64}});
+  const Value sum = ops::all_reduce(g, {ops::relu(g, leaves)}, {.ranks = ranks, .shards = 8})[0];
+  for (int i = 0; beside && i < 3; ++i) x = ops::relu(g, ops::matmul(g, x, w));
+  g.outputs = {ops::mul(g, x, sum)};
+  return g;
+}
+
+TEST(Streams, AnExchangeOfRanksHasOneOfItsOwnWhereOtherWorkGoesOn) {
+  for (const char* device : {"cpu:0", "null:h100"}) {
+    compile::Options options = on(device);
+    EXPECT_EQ(streams_of(sum_beside_products(2, true), options), 1u) << "small work";
+    options.share_all_streams = true;
+    auto program = compile::compile(sum_beside_products(2, true), options);
+    ASSERT_EQ(program->streams.size(), 2u) << exec::print(*program);
+    EXPECT_EQ(what_is_unordered(*program), "") << exec::print(*program);
+    int exchanges = 0;
+    for (const exec::Instruction& i : program->instructions) {
+      EXPECT_EQ(exec::is_exchange(*program, i), i.name == "all_reduce");
+      exchanges += exec::is_exchange(*program, i);
+    }
+    EXPECT_EQ(exchanges, 1);
+    EXPECT_EQ(program->instructions.back().wait_for.size(), 1u) << exec::print(*program);
+    exec::Program p = *program;
+    p.instructions.back().wait_for.clear();
+    EXPECT_NE(what_is_unordered(p), "");
+    EXPECT_EQ(streams_of(sum_beside_products(2, false), options), 1u);
+    EXPECT_EQ(streams_of(sum_beside_products(1, true), options), 1u);
+    options.memory_budget = int64_t{1} << 40;
+    EXPECT_EQ(streams_of(sum_beside_products(2, true), options), 1u);
+  }
 }
 
 // Random graphs: everything is ordered as needed, and without any one event something is not. The same graph has the same plan.

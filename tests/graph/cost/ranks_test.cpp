@@ -76,6 +76,25 @@ TEST(RankSteps, OfAThousandRanksWithAHundredSumsArePlayed) {
   EXPECT_GT(simulate(play).microseconds, 1000);
 }
 
+// Ten layers a bucket or fewer: DDP would make two buckets of this net.
+TEST(RankSteps, OfEightH100TakeTenBucketsOrMoreOfTheNetworkWhereTheStepHidesThem) {
+  const StepTime beside = step_time(network(1000), h100(8), Exchange::beside);
+  EXPECT_GE(beside.sums, 10);
+  EXPECT_LT(beside.microseconds, step_time(network(1000), h100(8), Exchange::after).microseconds);
+}
+
+TEST(HostSteps, ExchangeBesideTheBackwardPassWhereACoreIsFree) {
+  const HostSums sums{.latency = 50, .bytes = 2000};  // 0.9 ms for the network's gradients
+  const StepTime free = step_time(network(5000), HostRank{.sums = sums, .cores = 2, .threads = 1}),
+                 busy = step_time(network(5000), HostRank{.sums = sums, .cores = 1, .threads = 1});
+  EXPECT_GT(free.sums, 1);
+  EXPECT_EQ(free.exchange, Exchange::beside);
+  EXPECT_LT(free.exposed, 500);
+  EXPECT_EQ(busy.sums, 1);
+  EXPECT_NEAR(busy.exposed, sums.microseconds(1.664e6), 1);
+  EXPECT_EQ(step_time(Step{5000, {}}, HostRank{}).sums, 1);
+}
+
 TEST(RankTexts, NameTheLinks) {
   EXPECT_EQ(text(h100(8)), "8 ranks of null:h100 on 1 host, joined by NVLink 4");
   EXPECT_EQ(text(h100(32, 4)),

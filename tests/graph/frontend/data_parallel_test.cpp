@@ -37,22 +37,24 @@ Tensor own_rows(const dist::Communicator& c, const std::vector<float>& all, int6
 }
 
 // The weights and losses of a small network with statistics of the batch and dropout after some steps of Adam, on rank 0.
-std::vector<float> trained(int ranks, int64_t rows, int steps) {
+std::vector<float> trained(int ranks, int64_t rows, int steps, int64_t buckets = 0) {
   const std::vector<float> xs = noise(rows * 6, 1), ys = noise(rows * 3, 2);
   std::vector<float> out;
   dist::run_ranks(ranks, [&](dist::Communicator& c) {
     Variable w(tensor(noise(6 * 16, 3), {6, 16}) * 0.3, "w"), v(tensor(noise(16 * 3, 4), {16, 3}) * 0.3, "v"), b(zeros({3}), "b");
     Variable generator(tensor(std::vector<int64_t>{5, 0}, {2}), "generator", false);
     optim::Adam adam(0.01);
-    auto step = dist::data_parallel([&](Tensor x, Tensor y) {
-      GradientTape tape;
-      const Tensor h = relu(matmul(x, w)), mean_of = mean(h, Axes{0}), centred = h - mean_of;
-      const Tensor normal = centred / sqrt(mean(square(centred), Axes{0}) + 1e-3);
-      const Tensor out_of = matmul(normal, v) + b;
-      const Tensor cost = mean(square(out_of - y));
-      adam.apply_gradients(tape.gradient(cost, w, v, b), {w, v, b});
-      return std::pair(cost, max(out_of, Axes{0}));
-    });
+    auto step = dist::data_parallel(
+        [&](Tensor x, Tensor y) {
+          GradientTape tape;
+          const Tensor h = relu(matmul(x, w)), mean_of = mean(h, Axes{0}), centred = h - mean_of;
+          const Tensor normal = centred / sqrt(mean(square(centred), Axes{0}) + 1e-3);
+          const Tensor out_of = matmul(normal, v) + b;
+          const Tensor cost = mean(square(out_of - y));
+          adam.apply_gradients(tape.gradient(cost, w, v, b), {w, v, b});
+          return std::pair(cost, max(out_of, Axes{0}));
+        },
+        {.buckets = buckets});
     std::vector<float> mine;
     for (int i = 0; i < steps; ++i) {
       const auto [cost, most] = step(own_rows(c, xs, 6), own_rows(c, ys, 3));
@@ -77,6 +79,43 @@ TEST(DataParallel, TrainsWithTheSameBitsOnAnyNumberOfRanks) {
       EXPECT_EQ(std::memcmp(many.data(), one.data(), one.size() * 4), 0) << ranks << " ranks, " << rows << " rows";
     }
   }
+}
+
+TEST(DataParallel, BucketsOfGradientsLeaveTheBits) {
+  const std::vector<float> one = trained(1, 21, 5);
+  for (const int64_t buckets : {1, 2, 3, 100})
+    for (const int ranks : {1, 2, 3}) EXPECT_EQ(trained(ranks, 21, 5, buckets), one) << ranks << " ranks, " << buckets << " buckets";
+}
+
+// The exchange of the last layer's gradient runs while the first layer's is computed.
+TEST(DataParallel, BucketsAreExchangedBesideTheBackwardPass) {
+  dist::run_ranks(2, [&](dist::Communicator& c) {
+    std::vector<Variable> w;
+    for (int i = 0; i < 4; ++i) w.emplace_back(tensor(noise(128 * 128, unsigned(i)), {128, 128}) * 0.1);
+    optim::SGD sgd(0.1);
+    const auto explained = [&](int64_t buckets) {
+      auto step = dist::data_parallel(
+          [&](Tensor x) {
+            GradientTape tape;
+            for (const Variable& v : w) x = tanh(matmul(x, v));
+            const Tensor cost = mean(x);
+            sgd.apply_gradients(tape.gradient(cost, w[0], w[1], w[2], w[3]), w);
+            return cost;
+          },
+          {.buckets = buckets});
+      const Tensor rows = own_rows(c, noise(1024 * 128, 9), 128);
+      step(rows);
+      return step.explain(rows);
+    };
+    const auto count = [](const std::string& text, const std::string& word) {
+      int n = 0;
+      for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++n;
+      return n;
+    };
+    EXPECT_EQ(count(explained(1), "stream 1"), 0);
+    const std::string several = explained(4);
+    EXPECT_GT(count(several, "stream 1"), 1) << several;
+  });
 }
 
 // What an allreduce of a library does: each rank's rows are one leaf.
@@ -136,6 +175,7 @@ TEST(DataParallelErrors, MatchTheirTexts) {
                                                                dist::data_parallel([](Tensor x, Tensor y) { return sum(x) + sum(y); })(
                                                                    zeros({4}), zeros({3}));
                                                              })},
+      {"no number of buckets", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of, {.buckets = -1})(zeros({4, 2})); })},
       {"no rows at all", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of)(zeros({0, 2})); })},
       {"no argument with rows", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of)(zeros({})); })},
       {"a collective inside",

@@ -217,6 +217,28 @@ TEST(Collectives, CallsThatDisagreeAreFoundBeforeDataMoves) {
       "rank 2 is at all_gather of f32[3] 'w'");
 }
 
+TEST(Collectives, AFailedExchangeBesideOtherWorkChangesNoVariable) {
+  d::run_ranks(2, [&](d::Communicator& c) {
+    const Tensor x = full({512, 512}, 1);  // large enough that work goes on beside the exchange
+    Variable w(x * 3.0, "w");
+    auto f = function([&](Tensor t) {
+      const Tensor sum = d::all_reduce(t, {}, c.rank() ? "one" : "other");
+      Tensor y = t;
+      for (int i = 0; i < 3; ++i) y = tanh(matmul(y, t));
+      w.assign(sum + y);
+      return y;
+    });
+    try {
+      f(x);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, ErrorKind::collective);
+      EXPECT_NE(std::string(e.what()).find("ranks disagree about collective 1"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(elements(w.read()), Elements(512 * 512, 3));
+  });
+}
+
 TEST(Collectives, BadCallsAreErrorsThatSayWhatToDo) {
   const auto error_of = [](auto body) {
     try {

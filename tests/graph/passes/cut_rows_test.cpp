@@ -57,7 +57,7 @@ struct Results {
   std::vector<Cut> cuts;
   std::vector<GatheredRows> gathered;
 };
-// What each rank has at the end.
+// What each rank has at the end; exchanges run beside other work wherever they can.
 std::vector<Results> run_on_ranks(const Batch& batch, int ranks, bool compiled) {
   std::vector<Results> out(static_cast<size_t>(ranks));
   distributed::run_ranks(ranks, [&](distributed::Communicator& c) {
@@ -71,7 +71,7 @@ std::vector<Results> run_on_ranks(const Batch& batch, int ranks, bool compiled) 
     for (size_t i = 0; i < g.inputs.size(); ++i) g.inputs[i] = part(g.inputs[i], batch.cuts[i], first, end);
     Results& mine = out[size_t(c.rank())];
     mine.values = run_all(g, [&](const ir::Graph& graph, const std::vector<Tensor>& inputs, Resources* resources) {
-      return compiled ? run_program(graph, inputs, resources, {}) : evaluate(graph, inputs, resources);
+      return compiled ? run_program(graph, inputs, resources, {.share_all_streams = true}) : evaluate(graph, inputs, resources);
     });
     mine.cuts = own.outputs;
     mine.cuts.resize(mine.values.size());
