@@ -267,6 +267,11 @@ class CallbackList:
                 raise errors.TypeMismatch(f"fit: {errors.a_type(callback)} is no callback", fix="pass objects of lm.nn.Callback")
             callback.model, callback.params = model, params
 
+    @property
+    def of_batches(self) -> bool:
+        """Whether a callback follows each batch."""
+        return bool(self.batch_listeners or self.before_batches)
+
     def on_train_begin(self):
         for callback in self.callbacks:
             callback.on_train_begin()

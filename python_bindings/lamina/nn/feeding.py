@@ -10,10 +10,10 @@ from ..data import Dataset
 
 
 class Feed:
-    """Batches of (inputs, labels, weights or None, number of samples)."""
+    """Batches of (inputs, labels, weights or None, number of samples). `rows`: of arrays, the Dataset that `data` is batches of."""
 
-    def __init__(self, what, data, arrays=False, steps=None, class_weight=None):
-        self.what, self.data, self._arrays, self._steps, self._classes = what, data, arrays, steps, class_weight
+    def __init__(self, what, data, rows=None, steps=None, class_weight=None):
+        self.what, self.data, self._rows, self._steps, self._classes = what, data, rows, steps, class_weight
         self.waited = 0.0  # seconds in this epoch, for what others read; arrays are at hand
         self._open = None  # the loop that goes on in the next epoch
 
@@ -26,26 +26,31 @@ class Feed:
             raise errors.InvalidArgument(f"{self.what}: the Dataset never ends", why="an epoch is one loop over it", fix="pass steps_per_epoch, or give repeat() a number of times")
         return self.data._core.size
 
-    def _elements(self, done):
+    @property
+    def can_join(self) -> bool:
+        """Whether epoch() can give several batches as one."""
+        return self._rows is not None and self._steps is None
+
+    def _elements(self, done, data):
         self.waited = 0.0
         for _ in itertools.count() if self._steps is None else range(self._steps - done):
             began, element = time.perf_counter(), None
             for fresh in (self._open is None, True):
                 if fresh:
-                    self._open = iter(self.data)
+                    self._open = iter(data)
                 element = next(self._open, None)
                 if element is not None or self._steps is None or fresh:
                     break
             if element is None:
                 self._open = None
                 return
-            if not self._arrays:
+            if self._rows is None:
                 self.waited += time.perf_counter() - began
             yield element
 
-    def epoch(self, done: int = 0):
-        """The batches of an epoch of which `done` are over."""
-        for element in self._elements(done):
+    def epoch(self, done: int = 0, joined: int | None = None):
+        """The batches of an epoch of which `done` are over. joined: as many rows at a time instead, in the same order."""
+        for element in self._elements(done, self.data if joined is None else self._rows.batch(joined)):
             if not (isinstance(element, (tuple, list)) and len(element) in (2, 3)):
                 raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)", why="or (inputs, labels, weights of the samples)",
                                              fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
@@ -94,11 +99,12 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
         for name, value in (("y", y), ("sample_weight", weights)):
             if value is not None:
                 raise errors.InvalidArgument(f"{what}: {name} is given beside a Dataset", fix="put it into the Dataset: from_tensor_slices((x, y)) or ((x, y, weights))")
-        return Feed(what, x, False, steps, class_weight)
+        return Feed(what, x, None, steps, class_weight)
     if y is None:
         raise errors.InvalidArgument(f"{what}: there are no labels", fix="pass y, or a Dataset of (inputs, labels)")
     data = Dataset.from_tensor_slices(tuple(_arrays(part) for part in ((x, y) if weights is None else (x, y, weights))))
-    return Feed(what, (data.shuffle() if shuffle else data).batch(batch_size), True, steps, class_weight)
+    rows = data.shuffle() if shuffle else data
+    return Feed(what, rows.batch(batch_size), rows, steps, class_weight)
 
 
 def _arrays(value):

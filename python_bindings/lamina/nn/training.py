@@ -11,6 +11,7 @@ from ..data import Dataset
 from ..progress import ProgressBar
 from .callbacks import CallbackList, History
 from .feeding import cut, inputs_of, made_feed, with_classes
+from .launches import Launches
 from .resume import Run
 
 
@@ -61,7 +62,7 @@ class Training:
 
     def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int = 1, shuffle: bool = True, validation_data=None, validation_split: float = 0.0,
             class_weight=None, sample_weight=None, steps_per_epoch: int | None = None, callbacks=(), initial_epoch: int = 0, checkpoint=None,
-            checkpoint_every="epoch", distribute: bool = False) -> History:
+            checkpoint_every="epoch", distribute: bool = False, steps_per_launch: int | None = None) -> History:
         """Trains, and returns the History with the loss and metrics of every epoch, each weighted by samples.
 
         x is an array or tensor, a tuple, list or dict of them for several inputs, or a Dataset or PyTorch's DataLoader of (inputs, labels) or (inputs, labels, weights)
@@ -74,7 +75,10 @@ class Training:
         checkpoint of this fit, training resumes from it with the same bits as if it had not been interrupted; the History includes the epochs before.
 
         distribute: the ranks of a job (lm.distributed) train together. All call fit with the same data; each computes its rows of every batch of batch_size rows, and the
-        results have the same bits for any number of ranks up to 8. Rank 0 prints."""
+        results have the same bits for any number of ranks up to 8. Rank 0 prints.
+
+        steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time, from the second epoch on, where it is worth
+        the trace. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
         self._require_compiled("fit")
         train_step = self._train_step
         if distribute:
@@ -95,6 +99,7 @@ class Training:
             raise errors.InvalidArgument("fit: the length of the Dataset is not known", why="a checkpoint counts the steps of an epoch", fix="pass steps_per_epoch, or fit without checkpoint")
         history = History()
         hooks = CallbackList([history, *callbacks], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
+        launches = Launches(train_step, batch_size, feed, steps_per_launch, hooks.of_batches or distribute or run is not None or self.run_eagerly)
         self.stop_training = False
         begun = None if run is None else run.resume(feed.data, steps, history)  # (epoch, steps done of it, totals)
         hooks.on_train_begin()
@@ -107,24 +112,26 @@ class Training:
             if begun and begun[0] == epoch:
                 done = begun[1]
                 totals.set_state(begun[2])
-            for step, (inputs, labels, weights, samples) in enumerate(feed.epoch(done), done + 1):
+            for inputs, labels, weights, samples in feed.epoch(done, launches.rows):
                 self._give_new_variables_slots()
-                hooks.on_train_batch_begin(step - 1)
+                hooks.on_train_batch_begin(done)
                 batch = (inputs, labels) if weights is None else (inputs, labels, weights)
                 if distribute:
                     batch = next(iter(distributed.shard([batch])))
-                totals.add(train_step(*batch), samples, step)
-                done, bar.waited = step, feed.waited
-                if run is not None:
-                    run.after_step(epoch, step, totals)
-                if bar.wants(step) and step != steps:
-                    bar.update(step, totals.shown().items())
-                hooks.on_train_batch_end(step - 1, totals)
+                for values, rows in launches.of(batch, samples):
+                    totals.add(values, rows, done + 1)
+                    done, bar.waited = done + 1, feed.waited
+                    if run is not None:
+                        run.after_step(epoch, done, totals)
+                    if bar.wants(done) and done != steps:
+                        bar.update(done, totals.shown().items())
+                hooks.on_train_batch_end(done - 1, totals)
                 if self.stop_training:
                     break
             if done == 0:
                 raise errors.InvalidArgument("fit: there is no data", fix="pass at least one row")
             steps = steps or (None if self.stop_training else done)
+            launches.after_epoch(done, done * (epochs - epoch - 1))
             bar.step = done
             results = totals.results()
             totals.warn_of_nan(epoch)
