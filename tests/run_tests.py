@@ -148,11 +148,11 @@ def run_fuzz(folder, seconds):
 
 
 def run_beside_peers(words, timeout):
-    """The DLPack tests with PyTorch and JAX, in the benchmark's environment of the other frameworks."""
+    """The tests that use PyTorch and JAX, in the benchmark's environment of the other frameworks."""
     made = subprocess.run([sys.executable, os.path.join(ROOT, "perf", "peers", "environment.py")], stdout=subprocess.PIPE, text=True)
     if made.returncode:
-        return 0, [], ["DLPack with PyTorch and JAX: .venv-peers could not be made, see above"]
-    return run_python(words, ["tests/python/test_dlpack.py"], timeout, made.stdout.strip())
+        return 0, [], ["tests with PyTorch and JAX: .venv-peers could not be made, see above"]
+    return run_python(words, ["tests/python/test_dlpack.py", "tests/python/test_interop.py"], timeout, made.stdout.strip())
 
 
 def main():
@@ -198,7 +198,7 @@ def main():
         take("Python", run_python(o.words, files, timeout), began)
         if o.long and not o.quick:
             began = time.time()
-            take("DLPack with PyTorch and JAX", run_beside_peers(o.words, timeout), began)
+            take("with PyTorch and JAX", run_beside_peers(o.words, timeout), began)
     lines.append(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     if o.long and not o.words:
         os.makedirs(os.path.join(ROOT, "tests", "results"), exist_ok=True)

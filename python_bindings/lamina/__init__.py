@@ -49,8 +49,8 @@ _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 # Slow or rarely needed imports happen on first use.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for type checkers
-    from . import autograph, data, distributed, linalg, losses, metrics, nn, onnx, optim, profiler, progress, summary, testing, tree, xp  # noqa: F401
-_SUBMODULES = ("autograph", "data", "distributed", "linalg", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "summary", "testing", "tree", "xp")
+    from . import autograph, data, distributed, interop, linalg, losses, metrics, nn, onnx, optim, profiler, progress, sklearn, summary, testing, tree, xp  # noqa: F401
+_SUBMODULES = ("autograph", "data", "distributed", "interop", "linalg", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "sklearn", "summary", "testing", "tree", "xp")
 
 
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is

@@ -1,9 +1,12 @@
 """The public names of Lamina, for tests that call all of them."""
+import importlib.util
 import types
 
 import lamina as lm
 
-SUBMODULES = ("autograph", "config", "cuda", "data", "distributed", "errors", "linalg", "losses", "metrics", "nn", "nn.initializers", "nn.regularizers", "onnx", "optim", "optim.schedules", "profiler", "progress", "random", "summary", "testing", "tree", "xp", "xp.linalg")
+SUBMODULES = ("autograph", "config", "cuda", "data", "distributed", "errors", "interop", "linalg", "losses", "metrics", "nn", "nn.initializers", "nn.regularizers", "onnx", "optim", "optim.schedules", "profiler", "progress", "random", "summary", "testing", "tree", "xp", "xp.linalg")
+if importlib.util.find_spec("sklearn") is not None:
+    SUBMODULES += ("sklearn",)
 
 
 def namespaces():
