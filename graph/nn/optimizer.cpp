@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/frontend/device.h"
+#include "graph/frontend/trace.h"
 #include "graph/functions/control_flow.h"
 #include "graph/functions/in_f32.h"
 #include "graph/functions/op_functions.h"
@@ -175,6 +176,18 @@ void Optimizer::add_locked(const std::vector<Variable>& variables, CallSite at) 
     for (auto& name : slot_names()) made.slots.push_back(slot(name, first_of_slot(type, slot_start(), v.device())));
     if (update_options_.gradient_accumulation_steps > 1) made.sum = slot("gradient_sum", nn::host_zeros(type, v.device()));
     if (update_options_.ema_momentum) made.average = slot("average", nn::host_zeros(type, v.device()));
+  }
+  // A step that is left out is one model's, so each model has its own scale and counts.
+  const int64_t models = variables.empty() ? 0 : variables[0].models();
+  if (loss_scale_ && models > 0 && loss_scale_->models() == 0) {
+    if (!executing_eagerly()) {
+      throw Error(ErrorKind::state, {.what = cat(name_, ": the loss scales of ", models, " models do not exist yet"),
+                                     .where = text(at.line()),
+                                     .why = "with dynamic_loss_scale each model has its own, and scale_loss() has used them before",
+                                     .fix = "call optimizer.build(nets.trainable_variables) before the first step"});
+    }
+    for (const Variable& state : states_)
+      if (state.models() == 0) state.stack(broadcast_to(Operand(reshape(on(at, state), {1}), at), {Dim(models)}));
   }
   slots_ = std::move(slots);
   index_ = std::move(index);

@@ -230,3 +230,39 @@ def test_state_goes_into_an_optimizer_of_another_model(make):
             one.train_on_batch(x, x[:, :1])
     for a, b in zip(first.get_weights(), second.get_weights()):
         np.testing.assert_array_equal(a, b)
+
+
+def test_each_model_of_an_ensemble_has_its_own_loss_scale():
+    nets = lm.nn.stack(lambda: lm.nn.Sequential([lm.nn.Input((2,)), lm.nn.Dense(1, dtype="float16")]), 3, seeds=range(3))
+    own = lm.optim.Adam(0.1, dynamic_loss_scale=True)
+
+    @lm.function
+    @lm.vmap
+    def step(x):
+        with lm.GradientTape() as tape:
+            cost = lm.mean(nets(x))
+            scaled = own.scale_loss(cost)
+        own.apply_gradients(zip(tape.gradient(scaled, nets.trainable_variables), nets.trainable_variables))
+        return cost
+
+    x = np.ones((3, 4, 2), "float16")
+    with pytest.raises(lm.errors.Error, match=r"the loss scales of 3 models do not exist yet(.|\n)*optimizer.build"):
+        step(x)
+    own = lm.optim.Adam(0.1, dynamic_loss_scale=True)
+    own.build(nets.trainable_variables)
+    step(x)
+    before = [v.numpy() for v in nets.trainable_variables]
+    x[1] = 60000  # its gradients overflow
+    step(x)
+    scale = next(s for s in own.variables if s.name.endswith("loss_scale"))
+    assert scale.numpy().tolist() == [32768, 16384, 32768] and own.iterations.numpy().tolist() == [2, 1, 2]
+    for old, variable in zip(before, nets.trainable_variables):
+        now = variable.numpy()
+        assert np.array_equal(old[1], now[1]) and not np.array_equal(old[0], now[0]) and not np.array_equal(old[2], now[2])
+
+
+def test_an_ensemble_trains_with_a_loss_scale():
+    nets = lm.nn.Ensemble(lambda: lm.nn.Sequential([lm.nn.Dense(8, "tanh"), lm.nn.Dense(1)]), 3, input_shape=(2,), learning_rate=0.05, optimizer=lambda rate: lm.optim.Adam(rate, dynamic_loss_scale=True))
+    x = np.random.default_rng(0).normal(size=(64, 2)).astype("float32")
+    found = nets.fit(x, x[:, :1] * x[:, 1:], epochs=20)["loss"]
+    assert (found[-1] < 0.5 * found[0]).all()

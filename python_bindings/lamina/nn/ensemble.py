@@ -24,6 +24,8 @@ class Ensemble:
         if rates is not None and len(rates) != n:
             raise errors.InvalidArgument(f"Ensemble: {len(rates)} learning rates for {n} members", why="each has its own", fix="pass one per member, or a number")
         self.optimizer = optimizer(learning_rate if rates is None else _core.per_model(rates, "learning_rate"))
+        if hasattr(self.optimizer, "build"):
+            self.optimizer.build(self.models.trainable_variables)
         self.loss = losses_module.get(loss)
         self._train, self._parallel_train = _core.function(_vmap(self._train_one)), None
         self._test = _core.function(_vmap(lambda x, y: self._loss_of(x, y, False)))
