@@ -71,3 +71,19 @@ def test_what_is_no_regularizer_is_refused(tmp_path):
         R.L2(-1)
     with pytest.raises(lm.errors.Error, match="its weights have regularisers"):
         nn.save_file(model(kernel_regularizer="l2"), tmp_path / "net.keras")
+
+
+@pytest.mark.parametrize("make, weights, shape", [
+    *((make, ("kernel", "recurrent", "bias"), (2, 5, 3)) for make in (nn.SimpleRNN, nn.LSTM, nn.GRU)),
+    *((make, ("gamma", "beta"), (2, 5, 4)) for make in (lambda _, **kw: nn.BatchNorm(**kw), lambda _, **kw: nn.LayerNorm(**kw), lambda _, **kw: nn.GroupNorm(2, **kw))),
+    (lambda _, **kw: nn.RMSNorm(**kw), ("scale",), (2, 5, 4)), (lambda units, **kw: nn.Embedding(5, units, **kw), ("embeddings",), None),
+])
+def test_recurrent_and_normalising_layers_list_their_terms(make, weights, shape):
+    layer = make(4, **{f"{weight}_regularizer": R.L2(0.5 + i) for i, weight in enumerate(weights)})
+    layer(np.ones(shape, "float32") if shape else np.ones((2, 3), "int32"))
+    assert len(layer.losses) == len(weights)
+    for i, (weight, term) in enumerate(zip(weights, layer.losses)):
+        value = getattr(layer, "recurrent_kernel" if weight == "recurrent" else weight).numpy()
+        assert float(term) == pytest.approx((0.5 + i) * (value * value).sum(), rel=1e-5)
+    if "recurrent" in weights:
+        assert len(nn.Bidirectional(layer).losses) == 3  # its twin has no weights yet

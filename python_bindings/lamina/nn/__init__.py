@@ -17,7 +17,7 @@ from .layers import ELU, GELU, SELU, Activation, Dense, Dropout, Flatten, Lambda
 from .merging import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
 from .model import Model, Sequential
 from .normalization import (
-    BatchNorm, BatchNormalization, Embedding, GroupNorm, GroupNormalization, LayerNorm, LayerNormalization, RMSNorm, RMSNormalization,
+    BatchNorm, BatchNormalization, Embedding, GroupNorm, GroupNormalization, LayerNorm, LayerNormalization, Masking, RMSNorm, RMSNormalization,
 )
 from .recurrent import GRU, LSTM, Bidirectional, SimpleRNN
 from .stack import Stack, stack
@@ -28,7 +28,7 @@ __all__ = [
     "CSVLogger", "Callback", "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Dense", "DepthwiseConv2D", "Dropout", "ELU",
     "EarlyStopping", "Embedding", "Ensemble", "Flatten", "GELU", "GRU", "GlobalAveragePool1D", "GlobalAveragePool2D", "GlobalAveragePooling1D", "GlobalAveragePooling2D",
     "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GroupNorm", "GroupNormalization", "History", "Input", "LSTM", "Lambda",
-    "LambdaCallback", "Layer", "LayerNorm", "LayerNormalization", "LeakyReLU", "LearningRateScheduler", "MaxPool1D", "MaxPool2D", "MaxPooling1D",
+    "LambdaCallback", "Layer", "LayerNorm", "LayerNormalization", "LeakyReLU", "LearningRateScheduler", "Masking", "MaxPool1D", "MaxPool2D", "MaxPooling1D",
     "MaxPooling2D", "Maximum", "Minimum", "Model", "ModelCheckpoint", "MultiHeadAttention", "Multiply", "RMSNorm", "RMSNormalization", "ReLU",
     "ReduceLROnPlateau", "Reshape", "SELU", "Sequential", "SiLU", "Sigmoid", "SimpleRNN", "Softmax", "Softplus", "Stack", "Subtract", "Tanh", "TensorBoard",
     "TerminateOnNaN", "UpSampling2D", "ZeroPadding2D", "initializers", "load_file", "regularizers", "save_file", "stack",

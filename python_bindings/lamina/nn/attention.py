@@ -1,7 +1,8 @@
 """Attention. Its computation is the C++ one."""
 from __future__ import annotations
 
-from .. import _border
+from .. import _border, _core
+from . import masks
 from .layer import Layer, shape_of
 
 
@@ -10,8 +11,10 @@ class MultiHeadAttention(Layer):
 
     Each head projects all three, and adds up the values with the weights softmax(query . key / sqrt(key_dim)). attention_mask: bool that broadcasts to [n, q, k] or
     [n, heads, q, k], true where a query may look; use_causal_mask: only at keys up to its own place. return_attention_scores adds the weights [n, heads, q, k]. `dropout`
-    applies to the weights in training. The kernels are [d, heads, key_dim], ..., [heads, value_dim, output_size].
+    applies to the weights in training. Keys that a mask of value or key leaves out get no weight, and the result has the query's mask. The kernels are [d, heads, key_dim], ..., [heads, value_dim, output_size].
     """
+
+    supports_masking = None
 
     def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, dropout: float = 0.0, use_bias: bool = True, output_size: int | None = None,
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None, trainable: bool = True):
@@ -30,7 +33,14 @@ class MultiHeadAttention(Layer):
             setattr(self, f"{name}_kernel", self._core.kernel(part))
             setattr(self, f"{name}_bias", self._core.bias(part))
 
+    def compute_mask(self, inputs, mask=None):
+        return mask
+
     def call(self, query, value, key=None, attention_mask=None, return_attention_scores: bool = False, use_causal_mask: bool = False, training=False):
+        keys = masks.of(value if key is None else key)
+        if keys is not None:
+            keys = keys[:, None, None, :]  # of every head and query
+            attention_mask = keys if attention_mask is None else _core.logical_and(keys, attention_mask if len(attention_mask.shape) == 4 else attention_mask[:, None])
         output, weights = self._core.attend(query, value, key, attention_mask, use_causal_mask, bool(training))
         return (output, weights) if return_attention_scores else output
 

@@ -117,14 +117,22 @@ class AveragePooling1D(_Plain):
 
 
 class GlobalAveragePool1D(Layer):
-    """The mean over each sequence: [n, l, c] -> [n, c]."""
+    """The mean over each sequence, or over its steps where mask (bool [n, l]) is true: [n, l, c] -> [n, c]."""
+
+    supports_masking = None
 
     def __init__(self, keepdims: bool = False, name: str | None = None):
         super().__init__(name=name)
         self.keepdims = keepdims
 
-    def call(self, x):
-        return _core.mean(x, 1, self.keepdims)
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+    def call(self, x, mask=None):
+        if mask is None:
+            return _core.mean(x, 1, self.keepdims)
+        counted = _core.astype(mask, x.dtype)[:, :, None]
+        return _core.sum(x * counted, 1, self.keepdims) / _core.maximum(_core.sum(counted, 1, self.keepdims), 1.0)
 
 
 class GlobalMaxPool1D(Layer):

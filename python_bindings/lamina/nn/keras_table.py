@@ -89,6 +89,7 @@ _CONV = _WEIGHTS | same("filters kernel_size strides padding dilation_rate group
 
 LAYERS = {
     "Dense": Row(layers.Dense, _WEIGHTS | same("units"), sizes=_dense),
+    "Masking": Row(normalization.Masking, same("mask_value")),
     "Flatten": Row(layers.Flatten, {}, _FIRST),
     "Dropout": Row(layers.Dropout, same("rate"), ignored=("seed",)),
     "Activation": Row(layers.Activation, same("activation")),
@@ -130,12 +131,12 @@ LAYERS = {
         ("beta_initializer", "gamma_initializer", "moving_mean_initializer", "moving_variance_initializer", "renorm_momentum"), _batch_norm),
     "LayerNormalization": Row(normalization.LayerNorm, same("axis epsilon center scale dtype"), {"rms_scaling": (False,)},
                               ("beta_initializer", "gamma_initializer"), _layer_norm),
-    "Embedding": Row(normalization.Embedding, same("input_dim output_dim embeddings_initializer dtype"), {"mask_zero": (False,)},
+    "Embedding": Row(normalization.Embedding, same("input_dim output_dim embeddings_initializer mask_zero dtype"),
                      sizes=lambda c, shape: [(c["input_dim"], c["output_dim"])]),
 }
 # What a layer that Lamina writes says of the arguments that it has not.
 WRITTEN = {name: {} for name in LAYERS} | {
-    "Flatten": {"data_format": "channels_last"}, "Dropout": {"seed": None, "noise_shape": None}, "Activation": {}, "Embedding": {"mask_zero": False},
+    "Flatten": {"data_format": "channels_last"}, "Dropout": {"seed": None, "noise_shape": None}, "Activation": {},
     "BatchNormalization": {"axis": -1}, "GroupNormalization": {"axis": -1}, "RMSNormalization": {"axis": -1}, "UpSampling2D": {"data_format": "channels_last", "interpolation": "nearest"},
     "ZeroPadding2D": {"data_format": "channels_last"},
 } | {name: {"data_format": "channels_last"} for name in LAYERS if "Conv" in name or "Pool" in name}

@@ -10,6 +10,7 @@ import weakref
 from .. import _border, _core, errors
 from .._structure import enter
 from ..module import Module, specs_of
+from . import masks
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _names_wanted = _core.profiler._names_wanted
@@ -66,6 +67,8 @@ class Layer(Module):
     # Defaults for subclasses that forget super().__init__().
     name = "layer"
     built = False
+    supports_masking: bool | None = False  # whether the result has the input's mask; None: its own compute_mask() says
+    _told_of_mask = _makes_mask = False
     _autocast = True
     _built_with = None  # the first call's arguments, with TensorSpecs in place of tensors
     _unnamed = ("_stack", "_graph_layers")  # a model's layers
@@ -123,7 +126,8 @@ class Layer(Module):
         call = self.call
         if self._autocast:
             args = self._cast(args)
-        takes_training = "training" in _parameters(call)
+        parameters = _parameters(call)
+        takes_training = "training" in parameters
         if _core.autograph_is_active():
             from ..autograph.conversion import converted
             call = converted(call)
@@ -131,14 +135,18 @@ class Layer(Module):
             training = _core.training()
             if takes_training:
                 kwargs["training"] = training
-            return call(*args, **kwargs)
+            return call(*args, **kwargs) if not masks._of and not self._makes_mask else masks.run(self, call, parameters, args, kwargs)
         if takes_training:
             kwargs["training"] = training
         before = _core.set_training(bool(training))
         try:
-            return call(*args, **kwargs)
+            return call(*args, **kwargs) if not masks._of and not self._makes_mask else masks.run(self, call, parameters, args, kwargs)
         finally:
             _core.set_training(before)
+
+    def compute_mask(self, inputs, mask=None):
+        """The mask of the result, bool [n, t] or None, for the inputs and theirs: the same with supports_masking = True, else None. Layers with masks of their own override it."""
+        return masks.all_of(mask if isinstance(mask, list) else [mask]) if self.supports_masking else None
 
     @property
     def autocast(self) -> bool:

@@ -14,6 +14,7 @@ class Dense(Layer):
 
     kernel: _core.Variable
     bias: _core.Variable
+    supports_masking = True
 
     def __init__(self, units: int, activation=None, use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
                  dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True,
@@ -51,6 +52,8 @@ class Dropout(Layer):
     """In training, sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate); otherwise returns x. 0 <= rate
     < 1."""
 
+    supports_masking = True
+
     def __init__(self, rate: float, name: str | None = None):
         super().__init__(name=name)
         self.rate = rate
@@ -62,6 +65,8 @@ class Dropout(Layer):
 
 class Activation(Layer):
     """An activation as a layer, by name or as a function of a tensor."""
+
+    supports_masking = True
 
     def __init__(self, activation, name: str | None = None):
         super().__init__(name=name)
@@ -98,6 +103,8 @@ class Lambda(Layer):
 
 class _Named(Layer):
     """The activation of the class's name."""
+
+    supports_masking = True
 
     def call(self, x):
         return _core.nn.activation(type(self).__name__.lower(), x)

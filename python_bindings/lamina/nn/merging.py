@@ -8,6 +8,8 @@ from .layer import Layer
 
 
 class _Merge(Layer):
+    supports_masking = True
+
     def call(self, inputs):
         if not isinstance(inputs, (tuple, list)) or len(inputs) < 2:
             raise errors.TypeMismatch(f"{self.name}: it takes a list of at least two tensors, not {errors.shown(inputs)}", fix=f"write {type(self).__name__}()([a, b])")

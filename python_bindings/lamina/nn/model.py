@@ -25,6 +25,7 @@ class Model(Training, Layer):
             self._graph_layers = layers_between(outputs)
             self.built = True
 
+    supports_masking = None  # its layers say
     _inputs = _outputs = None
     _symbols: tuple = ("_inputs", "_outputs")
 

@@ -1,7 +1,7 @@
 """Normalisation layers and Embedding. Their computations are the C++ ones."""
 from __future__ import annotations
 
-from .. import _border
+from .. import _border, _core
 from .layer import Layer
 
 
@@ -13,9 +13,13 @@ class BatchNorm(Layer):
     half type.
     """
 
+    supports_masking = True
+
     def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32",
-                 name: str | None = None, trainable: bool = True):
+                 name: str | None = None, trainable: bool = True,
+                 gamma_regularizer=None, beta_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(gamma=gamma_regularizer, beta=beta_regularizer)
         self.momentum, self.epsilon = momentum, epsilon
         self._computed_by("BatchNorm", momentum, epsilon, center, scale, dtype, self.name)
 
@@ -32,9 +36,13 @@ class LayerNorm(Layer):
     """Normalises each sample to mean 0 and variance 1 over the last axes, then multiplies by gamma and adds beta, which have those axes'
     shape."""
 
+    supports_masking = True
+
     def __init__(self, axis=-1, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32", name: str | None = None,
-                 trainable: bool = True):
+                 trainable: bool = True,
+                 gamma_regularizer=None, beta_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(gamma=gamma_regularizer, beta=beta_regularizer)
         self.axis, self.epsilon = axis, epsilon
         self._computed_by("LayerNorm", axis, epsilon, center, scale, dtype, self.name)
 
@@ -49,8 +57,12 @@ class LayerNorm(Layer):
 class RMSNorm(Layer):
     """x / sqrt(mean of squares over the last axis + epsilon) * scale, Zhang and Sennrich 2019; scale has that axis's length."""
 
-    def __init__(self, epsilon: float = 1e-6, dtype="float32", name: str | None = None, trainable: bool = True):
+    supports_masking = True
+
+    def __init__(self, epsilon: float = 1e-6, dtype="float32", name: str | None = None, trainable: bool = True,
+                 scale_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(scale=scale_regularizer)
         self.epsilon = epsilon
         self._computed_by("RMSNorm", epsilon, dtype, self.name)
 
@@ -66,9 +78,13 @@ class GroupNorm(Layer):
     """Normalises each sample of x [n, ..., c] to mean 0 and variance 1 within each of `groups` groups of channels, then multiplies by gamma [c] and adds beta [c]. Wu
     and He 2018. groups=-1: one for each channel."""
 
+    supports_masking = True
+
     def __init__(self, groups: int = 32, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32", name: str | None = None,
-                 trainable: bool = True):
+                 trainable: bool = True,
+                 gamma_regularizer=None, beta_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(gamma=gamma_regularizer, beta=beta_regularizer)
         self.groups, self.epsilon = groups, epsilon
         self._computed_by("GroupNorm", groups, epsilon, center, scale, dtype, self.name)
 
@@ -81,12 +97,20 @@ class GroupNorm(Layer):
 
 
 class Embedding(Layer):
-    """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id without a row."""
+    """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id without a row.
+
+    mask_zero: id 0 is padding; the layers after it leave such steps out, as models.md says.
+    """
+
+    supports_masking = None
 
     def __init__(self, input_dim: int, output_dim: int, embeddings_initializer="random_uniform", dtype="float32", name: str | None = None,
-                 trainable: bool = True):
+                 trainable: bool = True, mask_zero: bool = False,
+                 embeddings_regularizer=None):
         super().__init__(name=name, trainable=trainable)
-        self.input_dim, self.output_dim = input_dim, output_dim
+        self._regularize(embeddings=embeddings_regularizer)
+        self.input_dim, self.output_dim, self.mask_zero = input_dim, output_dim, bool(mask_zero)
+        self._makes_mask = self.mask_zero
         self._computed_by("Embedding", input_dim, output_dim, embeddings_initializer, dtype, self.name)
 
     def build(self, input_shape):
@@ -95,6 +119,26 @@ class Embedding(Layer):
 
     def call(self, ids):
         return self._core.call(ids)
+
+    def compute_mask(self, inputs, mask=None):
+        return _core.not_equal(inputs, 0) if self.mask_zero else None
+
+
+class Masking(Layer):
+    """x [n, t, c] with zeros in place of the steps whose numbers are all mask_value; the layers after it leave these out, as models.md says."""
+
+    supports_masking = None
+    _makes_mask = True
+
+    def __init__(self, mask_value: float = 0.0, name: str | None = None):
+        super().__init__(name=name)
+        self.mask_value = mask_value
+
+    def call(self, x):
+        return _core.where(_core.any(_core.not_equal(x, self.mask_value), -1, True), x, _core.zeros_like(x))
+
+    def compute_mask(self, inputs, mask=None):
+        return _core.any(_core.not_equal(inputs, self.mask_value), -1)
 
 
 BatchNormalization, LayerNormalization, GroupNormalization, RMSNormalization = BatchNorm, LayerNorm, GroupNorm, RMSNorm

@@ -7,6 +7,7 @@ from .layer import Layer
 
 class _Recurrent(Layer):
     _kind, _states = "simple", 1
+    supports_masking = None
 
     def _make(self, units, *, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, go_backwards, dtype,
               unit_forget_bias=False, reset_after=False):
@@ -25,6 +26,9 @@ class _Recurrent(Layer):
             initial_state = [initial_state]
         return self._core.run(x, mask, initial_state, sequences)
 
+    def compute_mask(self, inputs, mask=None):
+        return None if mask is None or not self.return_sequences else _core.flip(mask, 1) if self.go_backwards else mask
+
     def call(self, x, mask=None, initial_state=None):
         sequence, state = self.run(x, mask, initial_state, self.return_sequences)
         if self.return_sequences and self.go_backwards:
@@ -42,8 +46,10 @@ class SimpleRNN(_Recurrent):
 
     def __init__(self, units: int, activation="tanh", use_bias: bool = True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
                  bias_initializer="zeros", return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, dtype="float32",
-                 name: str | None = None, trainable: bool = True):
+                 name: str | None = None, trainable: bool = True,
+                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, recurrent_kernel=recurrent_regularizer, bias=bias_regularizer)
         self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
         self._make(units, activation=activation, recurrent_activation=None, use_bias=use_bias, kernel_initializer=kernel_initializer,
                    recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype)
@@ -60,8 +66,10 @@ class LSTM(_Recurrent):
 
     def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias: bool = True, return_sequences: bool = False,
-                 return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True):
+                 return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True,
+                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, recurrent_kernel=recurrent_regularizer, bias=bias_regularizer)
         self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
         self._make(units, activation=activation, recurrent_activation=recurrent_activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
                    recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype,
@@ -79,8 +87,10 @@ class GRU(_Recurrent):
 
     def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", reset_after: bool = True, return_sequences: bool = False,
-                 return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True):
+                 return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True,
+                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
+        self._regularize(kernel=kernel_regularizer, recurrent_kernel=recurrent_regularizer, bias=bias_regularizer)
         self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
         self._make(units, activation=activation, recurrent_activation=recurrent_activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
                    recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype, reset_after=reset_after)
@@ -96,6 +106,8 @@ class Bidirectional(Layer):
     those of both.
     """
 
+    supports_masking = None
+
     def __init__(self, layer, merge_mode="concat", backward_layer=None, name: str | None = None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         if not isinstance(layer, _Recurrent):
@@ -110,6 +122,9 @@ class Bidirectional(Layer):
         if layer.go_backwards == backward_layer.go_backwards or layer.return_sequences != backward_layer.return_sequences or layer.return_state != backward_layer.return_state:
             raise errors.InvalidArgument("Bidirectional: the two layers do not fit each other", why="one goes backwards, and both return the same", fix="set go_backwards of one of them")
         self.forward_layer, self.backward_layer, self.merge_mode = layer, backward_layer, merge_mode
+
+    def compute_mask(self, inputs, mask=None):
+        return mask if self.forward_layer.return_sequences else None
 
     def call(self, x, mask=None, initial_state=None):
         first, second = self.forward_layer, self.backward_layer

@@ -12,6 +12,7 @@ from ..progress import ProgressBar
 from .callbacks import CallbackList, History
 from .feeding import cut, inputs_of, made_feed, with_classes
 from .launches import Launches
+from . import masks
 from .resume import Run
 
 
@@ -334,7 +335,14 @@ def _spread(what, given, names, otherwise) -> list:
 
 
 def _loss_value(loss, labels, predictions, weights):
-    """The mean over samples; with weights, of weight times loss."""
+    """The mean over samples; with weights, of weight times loss. Of sequences with a mask, over the steps that count."""
+    mask = masks.of(predictions) if not isinstance(predictions, (tuple, list, dict)) else None
+    if mask is not None:
+        value = loss.per_sample(labels, predictions) if hasattr(loss, "per_sample") else loss(labels, predictions)
+        if len(value.shape) == len(mask.shape):
+            counted = _core.astype(mask, value.dtype)
+            total = _core.maximum(_core.sum(counted), 1.0)
+            return _core.sum(value * counted if weights is None else value * counted * _core.astype(_core.reshape(weights, (-1, 1)), value.dtype)) / total
     if weights is None:
         value = loss(labels, predictions)
         return value if len(value.shape) == 0 else _core.mean(value)

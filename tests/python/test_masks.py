@@ -1,0 +1,130 @@
+"""Masks of padded sequences: from Embedding(mask_zero=True) and Masking through Sequential, functional and own models to the loss."""
+import warnings
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+nn = lm.nn
+IDS = np.array([[3, 1, 4, 0, 0], [2, 5, 0, 0, 0], [1, 2, 3, 4, 5]], "int32")
+LENGTHS = [3, 2, 5]
+
+
+@pytest.fixture(autouse=True)
+def every_mask_arrives():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def alone(net, row):
+    """What the model gives for the steps of a row that count."""
+    return net(IDS[row:row + 1, :LENGTHS[row]]).numpy()[0]
+
+
+@pytest.mark.parametrize("layers", [
+    lambda: [nn.LSTM(4)], lambda: [nn.GRU(4), nn.Dense(2)], lambda: [nn.SimpleRNN(4, return_sequences=True), nn.Dense(3, "tanh"), nn.Dropout(0.5), nn.LSTM(4)],
+    lambda: [nn.Bidirectional(nn.LSTM(4))], lambda: [nn.Bidirectional(nn.GRU(3, return_sequences=True)), nn.LayerNorm(), nn.ReLU(), nn.GRU(2)],
+    lambda: [nn.Dense(3), nn.GlobalAveragePooling1D()], lambda: [nn.LSTM(4, return_sequences=True, go_backwards=True), nn.LSTM(3)],
+])
+def test_padding_changes_nothing(layers):
+    net = nn.Sequential([nn.Embedding(6, 3, mask_zero=True), *layers()])
+    wanted = net(IDS).numpy()
+    for row in range(3):
+        np.testing.assert_allclose(wanted[row], alone(net, row), atol=1e-6)
+    np.testing.assert_allclose(lm.function(net)(IDS).numpy(), wanted, atol=1e-6)
+    nested = nn.Sequential([nn.Sequential(net.layers[:2]), *net.layers[2:]])
+    np.testing.assert_allclose(nested(IDS).numpy(), wanted, atol=1e-6)
+
+
+def test_functional_models_pass_masks_on():
+    ids = nn.Input((5,), "int32")
+    e = nn.Embedding(6, 4, mask_zero=True)(ids)
+    h = nn.Add()([nn.LSTM(4, return_sequences=True)(e), e])
+    net = nn.Model(ids, nn.GRU(3)(nn.MultiHeadAttention(2, 3)(h, h)))
+    wanted = net(IDS).numpy()
+    other = nn.Input((None,), "int32")
+    e = net.layers[0](other)
+    h = net.layers[2]([net.layers[1](e), e])
+    same = nn.Model(other, net.layers[4](net.layers[3](h, h)))
+    for row in range(3):
+        np.testing.assert_allclose(wanted[row], alone(same, row), atol=1e-6)
+
+
+def test_own_models_and_explicit_masks():
+    class Net(nn.Model):
+        def __init__(self):
+            super().__init__()
+            self.table, self.rnn = nn.Embedding(6, 3, mask_zero=True), nn.LSTM(4)
+
+        def call(self, ids):
+            return self.rnn(self.table(ids))
+
+    net = Net()
+    wanted = net(IDS).numpy()
+    assert np.array_equal(net.table.compute_mask(lm.constant(IDS)).numpy(), IDS != 0)
+    np.testing.assert_allclose(wanted, net.rnn(lm.constant(net.table(IDS).numpy()), mask=IDS != 0).numpy(), atol=1e-6)
+    every = np.ones(IDS.shape, bool)
+    np.testing.assert_allclose(net.rnn(net.table(IDS), mask=every).numpy(), net.rnn(lm.constant(net.table(IDS).numpy())).numpy(), atol=1e-6)  # an explicit mask counts
+
+
+def test_masking_leaves_out_steps_of_one_value():
+    x = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")
+    x[0, 2:] = -1
+    net = nn.Sequential([nn.Masking(-1), nn.LSTM(4)])
+    np.testing.assert_allclose(net(x).numpy()[0], net(x[:1, :2]).numpy()[0], atol=1e-6)
+    assert net.layers[0](x).numpy()[0, 2:].tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize("weights", [None, np.array([1.0, 2.0, 0.5])])
+def test_losses_count_the_steps_that_are_there(weights):
+    net = nn.Sequential([nn.Embedding(6, 3, mask_zero=True), nn.GRU(4, return_sequences=True), nn.Dense(1)])
+    y = np.random.default_rng(0).normal(size=(3, 5, 1)).astype("float32")
+    net.compile(lm.optim.SGD(0.1), "mse")
+    errors = (net(IDS).numpy() - y)[..., 0] ** 2 * (IDS != 0) * (1 if weights is None else weights[:, None])
+    assert net.evaluate(IDS, y, sample_weight=weights) == pytest.approx(errors.sum() / (IDS != 0).sum(), rel=1e-5)
+    before = net.get_weights()
+    other = y.copy()
+    other[IDS == 0] = 100  # labels of padding do not matter
+    found = []
+    for labels in (y, other):
+        net.set_weights(before)
+        net.fit(IDS, labels, epochs=3, shuffle=False, verbose=0, sample_weight=weights)
+        found.append(net.get_weights())
+    assert all(np.array_equal(a, b) for a, b in zip(*found)) and not np.array_equal(before[0], found[0][0])
+
+
+def test_a_mask_that_ends_is_told_once():
+    net = nn.Sequential([nn.Embedding(6, 3, mask_zero=True), nn.Flatten()])
+    with pytest.warns(UserWarning, match="flatten.*: the mask of its input ends here"):
+        net(IDS)
+    net(IDS)
+
+    class Twice(nn.Layer):
+        supports_masking = True
+
+        def call(self, x):
+            return x * 2
+
+    net = nn.Sequential([nn.Embedding(6, 3, mask_zero=True), Twice(), nn.LSTM(4)])
+    np.testing.assert_allclose(net(IDS).numpy()[1], alone(net, 1), atol=1e-6)
+
+
+def test_masks_go_with_their_tensors():
+    from lamina.nn import masks
+
+    x = nn.Embedding(6, 3, mask_zero=True)(IDS)
+    key = id(x)
+    assert masks.of(x) is not None and key in masks._of
+    del x
+    assert key not in masks._of
+
+
+def test_they_come_back_from_files(tmp_path):
+    pytest.importorskip("h5py", reason="h5py is not installed: ./dev setup brings it")
+    net = nn.Sequential([nn.Input((5,), "int32"), nn.Embedding(6, 3, mask_zero=True), nn.LSTM(4)])
+    nn.save_file(net, tmp_path / "net.keras")
+    again = nn.load_file(tmp_path / "net.keras")
+    assert again.layers[0].mask_zero
+    np.testing.assert_array_equal(again(IDS).numpy(), net(IDS).numpy())
