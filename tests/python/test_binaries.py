@@ -17,6 +17,7 @@ def needed(path):
     return set(re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", path)))
 
 
+@pytest.mark.row("S0-16", "S1-11")
 def test_the_library_needs_only_the_system():
     assert "libc.so.6" in needed(LIBRARY)
     assert needed(LIBRARY) - SYSTEM == set()

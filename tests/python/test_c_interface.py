@@ -40,6 +40,7 @@ def saved(tmp_path):
     return policy, tmp_path
 
 
+@pytest.mark.row("S0-16")
 def test_a_c99_program_runs_and_trains_it(saved):
     policy, folder = saved
     compiler = shutil.which("cc") or shutil.which("gcc")

@@ -216,6 +216,14 @@ def test_an_assert_statement_shows_the_condition_and_its_values():
         f(c([1, 5]), c(2))
     assert caught.value.what == "assertion failed: lm.all(x > low)" and caught.value.why == "low = 2, x = [1 5]"
 
+    @lm.function
+    def g(x, n):
+        assert n > 0, "n must be positive"  # Python's own, while the function is traced
+        return x * n
+    assert g(c(2), 3).item() == 6
+    with pytest.raises(AssertionError, match="n must be positive"):
+        g(c(2), 0)
+
 
 def test_a_failing_check_keeps_earlier_assignments_and_prevents_later_ones():
     v, w = lm.Variable([1.0] * 64), lm.Variable([1.0] * 64)

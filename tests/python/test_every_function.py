@@ -65,10 +65,12 @@ def test_every_public_function_is_in_the_table_or_exempt():
     assert exempt <= set(lm.__all__) | set(lm.losses.__all__) | {"profiler", "progress", "autograph"}
 
 
+@pytest.mark.row("S0-2", "S0-36")
 @pytest.mark.parametrize("name", NAMES)
 def test_traced_is_eager(name):
     case = CASES[name]
     agree(lm.function(case.fn)(*tensors(case)), case.fn(*tensors(case)))
+    lm.testing.assert_graph_matches_eager(case.fn, *tensors(case))
 
 
 @pytest.mark.parametrize("name", SMOOTH)

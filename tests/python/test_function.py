@@ -180,6 +180,30 @@ def test_variables_are_arguments_by_reference_and_captures_are_live():
     assert g(c(2)).item() == 14
     a.assign(8)
     assert g(c(2)).item() == 16 and g.trace_count == 1
+    times = 3
+    frozen = lm.function(lambda x: x * times)
+    assert frozen(c(2)).item() == 6
+    times = 5
+    assert frozen(c(2)).item() == 6 and frozen.trace_count == 1
+
+
+@pytest.mark.row("S0-37")
+def test_layers_models_and_optimizers_are_arguments_by_reference():
+    @lm.function
+    def step(net, sgd, x):
+        with lm.GradientTape() as tape:
+            cost = lm.mean(lm.square(net(x)))
+        sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+        return cost
+    net, sgd, x = lm.nn.Sequential([lm.nn.Dense(3)]), lm.optim.SGD(0.1), lm.ones((4, 2))
+    net(x)
+    costs = [step(net, sgd, x).item() for _ in range(3)]
+    assert costs[0] > costs[1] > costs[2] and step.trace_count == 1
+    other = lm.nn.Dense(3)
+    other(x)
+    before = net.get_weights()
+    step(other, lm.optim.SGD(0.1), x)
+    assert step.trace_count == 2 and all(np.array_equal(a, b) for a, b in zip(before, net.get_weights()))
 
 
 @pytest.mark.row("S2-19")
@@ -238,6 +262,7 @@ def test_decorated_methods_have_a_graph_cache_per_instance():
     assert [r() for r in references] == [None] * 3
 
 
+@pytest.mark.row("S1-40")
 def test_rebinding_a_method_on_its_instance_is_collected():
     class Net(lm.nn.Model):
         def __init__(self):
@@ -321,7 +346,12 @@ def test_errors_while_tracing_name_the_users_line():
     with pytest.raises(lm.errors.InvalidArgument) as e:
         f(lm.ones((2, 3)))
     line = f.python_function.__code__.co_firstlineno + 2
-    assert f"test_function.py:{line}" in str(e.value) and "matmul" in str(e.value)
+    assert f"test_function.py:{line}" in str(e.value) and "matmul" in str(e.value) and "f32[2,3]" in str(e.value)
+    net = lm.nn.Sequential([lm.nn.Lambda(lambda x: lm.matmul(x, x))])
+    net.compile(loss="mse")  # fit traces its step too
+    with pytest.raises(lm.errors.InvalidArgument) as e:
+        net.fit(np.ones((4, 3), "float32"), np.ones((4, 3), "float32"), verbose=0)
+    assert f"test_function.py:{line + 5}" in str(e.value) and "f32[4,3]" in str(e.value)
 
 
 def test_a_symbolic_tensor_that_escaped_is_refused():
@@ -380,6 +410,9 @@ def test_inspect_and_explain():
         def method(self, x):
             return x + 1
     assert "add" in lm.inspect(Holder().method, c(1)).traced
+    concrete = g.get_concrete_function(lm.ones((2, 3)))
+    assert re.search(r"%(\w+): f32\[2,4\] = matmul\(", concrete.graph) is not None, concrete.graph
+    assert {launch["device"] for launch in g.explain(lm.ones((2, 3))).launches} == {"cpu:0"}
 
 
 @pytest.mark.row("S1-53", "S1-56", "S1-70", "S1-73", "S1-75")

@@ -58,7 +58,7 @@ def trained(tmp_path):
     return t
 
 
-@pytest.mark.row("S3-17")
+@pytest.mark.row("S3-16", "S3-17")
 def test_a_trace_has_layers_streams_and_waits_for_input(trained, tmp_path):
     assert os.listdir(tmp_path / "deep" / "er") == [os.path.basename(trained.path)] and trained.path.endswith(".json")
     trace, boxes = load(trained.path)
