@@ -159,14 +159,13 @@ def svg_of(box: Box) -> Picture:
 
 # --- curves ---
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 420, 260, 64, 34, 30
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _ROW_OF = 420, 270, 64, 44, 34, 3  # of a pair of axes; so many stand side by side
 
 
 def _ticks(low, high):
-    """About five round numbers from low to high."""
-    rough = (high - low) / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= rough)
+    """Four to nine round numbers from low to high."""
+    power = 10.0 ** math.floor(math.log10(high - low))
+    step = next(s * power for s in (2, 1, 0.5, 0.25, 0.2) if (high - low) / (s * power) >= 4)
     first = math.ceil(low / step - 1e-9)
     return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -178,19 +177,27 @@ def _range(values):
     return low, high
 
 
-def _panel(out, left, title, lines, epochs):
+def _panel(out, left, above, title, lines, epochs):
     """One pair of axes with a line for each of (name, values); values that are not finite leave a gap."""
     finite = [value for _, values in lines for value in values if math.isfinite(value)]
     (low, high), (first, last) = _range(finite or [0.0]), _range(epochs)
+    bottom, right, margin = above + _HEIGHT - _BOTTOM, left + _WIDTH - 12, (high - low) / 25  # lines keep away from the frame
     def place(epoch, value):
-        return (left + _LEFT + (epoch - first) / (last - first) * (_WIDTH - _LEFT - 12), _TOP + (high - value) / (high - low) * (_HEIGHT - _TOP - _BOTTOM))
+        return (left + _LEFT + (epoch - first) / (last - first) * (right - left - _LEFT), bottom - (value - low + margin) / (high - low + 2 * margin) * (_HEIGHT - _TOP - _BOTTOM))
 
-    out.append(f'<text class="name" x="{left + _WIDTH / 2:.0f}" y="18">{escaped(title)}</text>')
+    out.append(f'<text class="name" x="{left + _LEFT}" y="{above + 20}">{escaped(shortened(title, 24))}</text>')
     for value in _ticks(low, high):
         y = place(first, value)[1]
-        out.append(f'<path class="grid" d="M{left + _LEFT} {y:.1f}H{left + _WIDTH - 12}"/><text class="tick" x="{left + _LEFT - 6}" y="{y + 4:.1f}">{value:.4g}</text>')
-    for epoch in sorted({round(tick) for tick in _ticks(first, last)} & set(epochs)) or epochs[:1]:
-        out.append(f'<text x="{place(epoch, low)[0]:.1f}" y="{_HEIGHT - 14}">{epoch + 1}</text>')
+        out.append(f'<path class="grid" d="M{left + _LEFT} {y:.1f}H{right}"/><text class="tick" x="{left + _LEFT - 6}" y="{y + 4:.1f}">{value:.4g}</text>')
+    out.append(f'<path class="axis" d="M{left + _LEFT} {above + _TOP}V{bottom}H{right}"/><text x="{(left + _LEFT + right) / 2:.0f}" y="{bottom + 36}">epoch</text>')
+    shown = {round(tick) for tick in _ticks(first + 1, last + 1)}  # epochs are counted from 1
+    for epoch in [epoch for epoch in epochs if epoch + 1 in shown] or epochs[:1]:
+        out.append(f'<text x="{place(epoch, low)[0]:.1f}" y="{bottom + 18}">{epoch + 1}</text>')
+    at = right
+    for number, (name, values) in reversed(list(enumerate(lines))):  # from the right, beside the title
+        if len(lines) > 1 or name != title:
+            out.append(f'<text class="c{number % 4} key" x="{at}" y="{above + 20}">{escaped(shortened(name, 24))}</text>')
+            at -= 7 * len(shortened(name, 24)) + 12
     for number, (name, values) in enumerate(lines):
         path, pen = "", "M"
         for epoch, value in zip(epochs, values):
@@ -200,7 +207,7 @@ def _panel(out, left, title, lines, epochs):
             x, y = place(epoch, value)
             path, pen = path + f"{pen}{x:.1f} {y:.1f}", "L"
             out.append(f'<circle class="c{number % 4}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{escaped(name)}, epoch {epoch + 1}: {value:.6g}</title></circle>')
-        out.append(f'<path class="c{number % 4} line" d="{path}"/><text class="c{number % 4} key" x="{left + _WIDTH - 14}" y="{_TOP + 12 + 15 * number}">{escaped(name)}</text>')
+        out.append(f'<path class="c{number % 4} line" d="{path}"/>')
 
 
 def curves_of(history, epochs) -> Picture:
@@ -210,11 +217,12 @@ def curves_of(history, epochs) -> Picture:
         panels.setdefault(name.removeprefix("val_"), []).append((name, [float(value) for value in values]))
     out = []
     for number, (title, lines) in enumerate(panels.items()):
-        _panel(out, number * _WIDTH, title, lines, list(epochs))
+        _panel(out, number % _ROW_OF * _WIDTH, number // _ROW_OF * _HEIGHT, title, lines, list(epochs))
     colours = "".join(f".c{i}{{fill:{c};stroke:none}}.c{i}.line{{stroke:{c};fill:none;stroke-width:1.8}}" for i, c in enumerate(("#1a5fb4", "#c64600", "#26734d", "#813d9c")))
-    width = len(panels) * _WIDTH
-    return Picture(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"><style>text{{font:12px system-ui,sans-serif;text-anchor:middle;fill:#1a1a1a}}'
-                   f'.name{{font-weight:600}}.tick,.key{{text-anchor:end}}.grid{{stroke:#ddd}}{colours}</style><rect width="{width}" height="{_HEIGHT}" fill="#fff"/>{"".join(out)}</svg>\n')
+    width, height = min(len(panels), _ROW_OF) * _WIDTH, -(-len(panels) // _ROW_OF) * _HEIGHT
+    return Picture(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"><style>text{{font:12px system-ui,sans-serif;text-anchor:middle;fill:#1a1a1a}}'
+                   f'.name{{font-weight:600;text-anchor:start}}.tick,.key{{text-anchor:end}}.grid{{stroke:#ddd}}.axis{{stroke:#5b6b7f;fill:none}}{colours}</style><rect width="{width}" height="{height}" fill="#fff"/>'
+                   f'{"".join(out)}</svg>\n')
 
 
 _border.guard(globals())

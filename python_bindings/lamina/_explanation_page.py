@@ -5,6 +5,7 @@ import json
 import re
 
 from ._chrome_trace import parts_of
+from ._drawing import shortened
 from ._html import escaped, table
 
 _STEP, _HEIGHT, _PAD, _HEAD, _GAP, _NAMES = 92, 26, 8, 22, 26, 120  # pixels: a step's box, a launch's frame, between launches, names of lanes
@@ -25,6 +26,12 @@ def _steps_of(launch):
 
 def _phase(layer, op):
     return "update" if "update" in op.partition("(")[0] or op.startswith("assign") else "backward" if layer.startswith("grad/") or layer == "grad" else "forward"
+
+
+def _short(op):
+    """An op's name without what was fused into it; of a fused group the ops."""
+    name, _, inside = op.partition("(")
+    return inside.removesuffix(")") if name == "fused_elementwise" and inside else name
 
 
 def _measured(record):
@@ -93,16 +100,17 @@ def _drawn(launches, measured):
         for k, step in enumerate(own):
             one = steps[step]
             sx, sy = x + _PAD + k % columns * (_STEP + 4), top + _HEAD + k // columns * (_HEIGHT + 4)
-            name = (one["layer"].rpartition("/")[2] or one["op"])[:12]
+            name = shortened(one["layer"].rpartition("/")[2] or _short(one["op"]), 13)
             out.append(f'<g class="step {one["phase"]}" data-step="{step}"><title>{escaped(" ".join(filter(None, (one["layer"], one["op"], one["line"]))))}</title>'
                        f'<rect x="{sx}" y="{sy}" width="{_STEP}" height="{_HEIGHT}" rx="3"/><text x="{sx + 5}" y="{sy + 17}">{escaped(name)}</text></g>')
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" height="{y}">{"".join(out)}</svg>', steps
 
 
-_STYLE = """body{font:14px system-ui,sans-serif;margin:16px;color:#1a1a1a;background:#fff}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:2px 8px;text-align:left;vertical-align:top}
+_STYLE = """body{font:14px system-ui,sans-serif;margin:16px;color:#1a1a1a;background:#fff}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:2px 8px;text-align:left;vertical-align:top}pre{overflow:auto}
 #bar{position:sticky;top:0;background:#fff;padding:6px 0;z-index:1}#view{overflow:auto;border:1px solid #ccc;max-height:70vh}#numbers{border:1px solid #ccc;padding:8px;margin-top:8px;min-height:3em}
 svg text{font:12px system-ui,sans-serif;pointer-events:none}.lane rect{fill:#f3f5f8}.launch rect{fill:#fff;stroke:#5b6b7f;cursor:pointer}.step{cursor:pointer}.step rect{stroke:#5b6b7f}
-.forward rect{fill:#d9e8fb}.backward rect{fill:#fbe6d0}.update rect{fill:#e3f4e1}.wait{fill:none;stroke:#b3261e}.dim{opacity:.2}.chosen rect{stroke:#b3261e;stroke-width:2.5}"""
+.forward rect{fill:#d9e8fb}.backward rect{fill:#fbe6d0}.update rect{fill:#e3f4e1}.key{padding:1px 8px;border:1px solid #5b6b7f;border-radius:3px}.key.forward{background:#d9e8fb}
+.key.backward{background:#fbe6d0}.key.update{background:#e3f4e1}.key.waits{border-color:#b3261e;color:#b3261e}.time{white-space:nowrap}.wait{fill:none;stroke:#b3261e}.dim{opacity:.2}.chosen rect{stroke:#b3261e;stroke-width:2.5}"""
 
 _SCRIPT = """(() => {
 const data = JSON.parse(document.getElementById("data").textContent), svg = document.querySelector("#view svg"), view = document.getElementById("view");
@@ -118,16 +126,17 @@ view.addEventListener("wheel", e => { if (e.ctrlKey) { e.preventDefault(); scale
 const words = s => [s.layer, s.op, s.line, s.shapes, data.launches[s.launch].name].join(" ").toLowerCase();
 search.oninput = () => {
   const wanted = search.value.toLowerCase();
-  let count = 0;
+  let hits = 0;
   for (const box of boxes) {
     const hit = words(data.steps[box.dataset.step]).includes(wanted);
-    count += hit;
+    hits += hit;
     box.classList.toggle("dim", !hit);
   }
-  found.textContent = wanted ? count + " of " + boxes.length + " steps" : "";
+  found.textContent = wanted ? hits + " of " + boxes.length + " steps" : "";
 };
 const add = (parent, kind, text) => { const e = document.createElement(kind); if (text !== undefined) e.textContent = text; parent.append(e); return e; };
-const rows = (head, lines) => { const t = add(numbers, "table"), h = add(t, "tr"); head.forEach(c => add(h, "th", c)); lines.forEach(line => { const r = add(t, "tr"); line.forEach(c => add(r, "td", c)); }); };
+const rows = (head, lines) => { const t = add(numbers, "table"), h = add(t, "tr"); head.forEach(c => add(h, "th", c)); lines.forEach(line => { const r = add(t, "tr"); line.forEach(c => { const cell = add(r, "td", c); if (String(c).endsWith(" us")) cell.className = "time"; }); }); };
+const count = (n, what) => n + " " + what + (n === 1 ? "" : what.endsWith("h") ? "es" : "s");
 const us = value => value === null || value === undefined ? "" : value.toFixed(2) + " us";
 const choose = test => { boxes.forEach(b => b.classList.toggle("chosen", test(data.steps[b.dataset.step]))); numbers.textContent = ""; };
 const show_launch = n => {
@@ -142,7 +151,7 @@ const show_layer = step => {
   choose(same);
   const all = data.steps.filter(same), timed = all.filter(s => s.us !== null);
   add(numbers, "b", step.layer ? "layer " + step.layer : step.op);
-  add(numbers, "span", ": " + all.length + " steps in " + new Set(all.map(s => s.launch)).size + " launches" + (timed.length ? ", " + us(timed.reduce((sum, s) => sum + s.us, 0)) + " at least, as recorded" : ""));
+  add(numbers, "span", ": " + count(all.length, "step") + " in " + count(new Set(all.map(s => s.launch)).size, "launch") + (timed.length ? ", " + us(timed.reduce((sum, s) => sum + s.us, 0)) + " at least, as recorded" : ""));
   rows(["launch", "device", "phase", "op", "line", "shapes", "times recorded", "least time"],
        all.map(s => [s.launch, data.launches[s.launch].device + " stream " + data.launches[s.launch].stream, s.phase, s.op, s.line, s.shapes, s.times || "", us(s.us)]));
 };
@@ -166,7 +175,7 @@ def page_of(e, record=None):
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; script-src \'unsafe-inline\'">'
             f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>{table(facts)}<h2>Launches on their streams</h2>"
             '<div id="bar"><input id="search" type="search" placeholder="layer, op or line" aria-label="search"> <span id="found"></span> <button id="in">+</button> <button id="out">−</button> <button id="fit">fit</button> '
-            "blue: forward, orange: gradient, green: update of weights; red: waits for another stream</div>"
+            '<span class="key forward">forward</span> <span class="key backward">gradient</span> <span class="key update">update of weights</span> <span class="key waits">wait for another stream</span></div>'
             f'<div id="view">{svg}</div><div id="numbers">A click on a step shows the numbers of its layer, on a frame those of its launch.</div>'
             f"<h2>Launches</h2>{_launches(e.launches)}<h2>Everything</h2><pre>{escaped(str(e))}</pre>"
             f'<script type="application/json" id="data">{data}</script><script>{_SCRIPT}</script></body></html>\n')
@@ -181,7 +190,7 @@ def _launches(launches):
         if launch["details"]:
             name = f"<details><summary>{name}</summary><pre>{escaped(chr(10).join(launch['details']))}</pre></details>"
         cells = (launch["device"], launch["stream"], ", ".join(map(str, launch["wait"])), "" if launch["signal"] is None else launch["signal"], time(launch["predicted_us"]),
-                 time(launch["measured_us"]), launch["label"], launch["line"], launch["why_alone"])
+                 time(launch["measured_us"]), launch["label"], launch["line"].rpartition("/")[2], launch["why_alone"])
         return f"<tr><td>{i}</td><td>{name}</td>" + "".join(f"<td>{escaped(str(cell))}</td>" for cell in cells) + "</tr>"
 
     head = ("", "launch", "device", "stream", "waits for events", "signals", "by a model, not measured", "measured", "layers and ops", "line", "why in no section")

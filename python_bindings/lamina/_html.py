@@ -53,7 +53,7 @@ def of_model(model) -> str:
     def visit(parent, depth):
         for layer in parent.layers:
             shapes = ", ".join(str(tuple(variable.shape)) for variable in layer.variables) if not layer.layers else ""
-            rows.append(["\u2003" * depth + layer.name, type(layer).__name__, shapes, f"{sum(v.size for v in layer.variables):,}", "" if layer.trainable else "no"])
+            rows.append(["\u2003" * depth + layer.name, type(layer).__name__, shapes, f"{sum(v.size for v in layer.variables):,}", "yes" if layer.trainable else "no"])
             visit(layer, depth + 1)
 
     visit(model, 0)

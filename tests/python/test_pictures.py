@@ -279,7 +279,7 @@ def test_search_zoom_and_clicks_of_the_page_work(tmp_path):
     steps = json.loads(scripts[0])["steps"]
     first = [s for s in steps if s["layer"] == "net/first"]
     assert said["found"] == f"{len(first)} of {len(steps)} steps" and said["dim"] == len(steps) - len(first) and said["undimmed"] == 0
-    assert said["layer"].startswith("layer net/first") and f"{len(first)} steps in 1 launches" in said["layer"] and "[4,5]x[5,8]" in said["layer"] and said["chosen"] == len(first)
+    assert said["layer"].startswith("layer net/first") and f"{len(first)} steps in 1 launch," in said["layer"] and "[4,5]x[5,8]" in said["layer"] and said["chosen"] == len(first)
     assert said["launch"].startswith("launch 1: sort") and said["larger"] == pytest.approx(1.3) and said["fit"] == pytest.approx(596)
 
 
@@ -311,3 +311,28 @@ def test_a_tensor_of_a_trace_and_models_are_shown():
     page = Page(net._repr_html_())
     assert [tag for tag, _ in page.elements].count("tr") == 1 + 7 and "587 parameters" in net._repr_html_()
     drawing(net.plot())
+
+
+def test_ops_of_a_functional_model_are_drawn_as_ops_and_its_batch_is_n():
+    a, b = lm.nn.Input((4,)), lm.nn.Input((4,))
+    root = drawing(lm.nn.Model([a, b], lm.nn.Dense(16, name="wide")(a) + lm.relu(b[:, :1])).plot())
+    layers, ops = boxes(root, "layer"), boxes(root, "op")
+    assert set(layers) == {"wide"} and len(ops) == 3 and all(lines[1] in ("n × 1", "n × 16") and len(lines) == 2 for lines, _ in ops.values())
+    assert boxes(root, "input")["input 0"][0] == ["input 0", "n × 4"]
+
+
+@pytest.mark.parametrize("low, high", [(0, 1), (0, 39), (0.1, 0.99), (1e-4, 1e-3), (1.3e-4, 1e-3), (-3, 5e6), (0.45, 0.455), (7, 7.7), (-1e-30, 1e-30)])
+def test_axes_have_four_to_nine_round_numbers(low, high):
+    from lamina._drawing import _ticks
+
+    ticks = _ticks(low, high)
+    assert 4 <= len(ticks) <= 9 and all(low - 1e-9 * (high - low) <= tick <= high + 1e-9 * (high - low) for tick in ticks) and len({f"{tick:.4g}" for tick in ticks}) == len(ticks)
+
+
+def test_many_curves_stand_in_rows():
+    history = lm.nn.History()
+    history.epoch, history.history = [0, 1], {f"m{i}": [0.0, 1.0] for i in range(7)}
+    root = drawing(history.plot())
+    _, _, width, height = map(float, root.get("viewBox").split())
+    assert width < 1300 and height > 600
+    assert all(0 <= float(t.get("x")) <= width and 0 <= float(t.get("y")) <= height for t in root.iter(SVG + "text")) and [t.text for t in root.iter(SVG + "text")].count("epoch") == 7

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .. import _core, errors
 from .._drawing import Box, svg_of
+from .layer import Op
 
 _HIDDEN = ("read", "constant", "assign", "stop_gradient")
 
@@ -54,12 +55,12 @@ def _place(root, parts, number, node, layers, inputs):
         leaf = layer is not None and not layer.layers
         keys.append(path)
         if path not in inside.inside:
-            lines = [parts[depth - 1]] + ([] if layer is None or not leaf else [f"{type(layer).__name__}, {_number(layer.count_params())} parameters" if layer.variables else type(layer).__name__])
-            inside.inside[path] = Box(path, lines, "layer" if leaf else "group", _about(layer) if layer is not None else "/".join(path))
+            lines = [parts[depth - 1]] + ([] if layer is None or not leaf or type(layer) is Op else [f"{type(layer).__name__}, {_number(layer.count_params())} parameters" if layer.variables else type(layer).__name__])
+            inside.inside[path] = Box(path, lines, "op" if type(layer) is Op else "layer" if leaf else "group", _about(layer) if layer is not None else "/".join(path))
         inside = inside.inside[path]
         if leaf:
             shape = _shape(node["types"])
-            inside.lines[2:] = [shape] if len(inside.lines) > 1 else []
+            inside.lines[1 if type(layer) is Op else 2:] = [shape]
             return keys
     key = ("node", number)
     inside.inside[key] = Box(key, [node["op"] if node["op"] != "input" else f"input {node['attrs']['index']}" if inputs > 1 else "input", _shape(node["types"])], "input" if node["op"] == "input" else "op", " ".join(filter(None, (node["op"], node["line"]))))
@@ -93,7 +94,7 @@ def _connect(root, source, target):
 
 def _shape(types):
     shape = types[0][1] if types else ()
-    return " × ".join(map(str, shape)) if shape else "scalar" if types else ""
+    return " × ".join("n" if axis == 0 and length == "any" else str(length) for axis, length in enumerate(shape)) if shape else "scalar" if types else ""
 
 
 def _number(count):
