@@ -108,7 +108,7 @@ def info(path, out=sys.stdout, as_json=False):
     import lamina as lm
 
     try:
-        module = lm._core._Module.load(path)
+        module = _commands.program_of(lm, path)
     except lm.errors.Error as error:
         return _failed(error)
     sizes = {name: os.path.getsize(os.path.join(path, name)) for name in sorted(os.listdir(path))}
@@ -167,12 +167,30 @@ def _to_onnx(lm, what, source, target, signature):
     lm.onnx.save(function if hasattr(function, "graph_for") else graphs_of(function)[0][0], target)
 
 
-_CODES = "exit status: 0 done, 1 failed (the error is on stderr), 2 wrong arguments"
+_CODES = "exit status: 0 done, 1 failed (the error is on stderr), 2 wrong arguments, 130 stopped by Ctrl-C"
+_STOPPED, _NOBODY_READS = 130, 141  # as shells say of programs that end by SIGINT and SIGPIPE
 
 
 def main(arguments):
+    """Runs one command. Returns its exit status."""
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # as in `... | head`: nothing is to be said, also not by Python at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _NOBODY_READS
+    except KeyboardInterrupt:
+        print("lamina: stopped", file=sys.stderr)
+        return _STOPPED
+
+
+def _run(arguments):
+    import lamina as lm
+
     parser = argparse.ArgumentParser("python -m lamina", description="What a machine has of what Lamina can use; saved programs: their functions, plans, times and other files; timelines of programs.",
                                      epilog="python -m lamina COMMAND --help shows a command's options and an example. " + _CODES)
+    parser.add_argument("--version", action="version", version=f"lamina {lm.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
 
     def add(name, run, help, example, more=""):
@@ -209,12 +227,15 @@ def main(arguments):
     if arguments[:1] == ["plan"] and "--" in arguments:
         at = arguments.index("--")
         arguments, rest = arguments[:at], arguments[at + 1:]
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in commands.choices:
+        near = difflib.get_close_matches(arguments[0], commands.choices, 1)
+        print(f"lamina: there is no command '{arguments[0]}'\n  why:   there are: {', '.join(commands.choices)}\n  fix:   " + (f"did you mean '{near[0]}'?" if near else "python -m lamina --help says what each does"),
+              file=sys.stderr)
+        return 2
     try:
         given = parser.parse_args(arguments)
     except SystemExit as end:
         return end.code
-    import lamina as lm
-
     try:
         return given.run(lm, given, sys.stdout)
     except lm.errors.Error as error:

@@ -10,9 +10,17 @@ import time
 import traceback
 
 
+def program_of(lm, folder):
+    """The saved program in a folder."""
+    if os.path.isfile(folder):
+        can = folder.lower().endswith((".onnx", ".keras"))
+        raise lm.errors.BadFile(f"load: {folder} is a file", "the command line", "a saved program is a folder", f"write python -m lamina convert {folder} FOLDER first" if can else "pass the folder that lm.save wrote")
+    return lm._core._Module.load(folder)
+
+
 def function_of(lm, folder, signature):
     """(its name, the first graph of one function of a saved program)."""
-    program = lm._core._Module.load(folder)
+    program = program_of(lm, folder)
     functions = program.signatures
     if signature is None and len(functions) == 1:
         signature = next(iter(functions))
@@ -103,6 +111,9 @@ def profile(lm, given, out):
         except Exception:  # the program's own: the trace up to there is written too
             traceback.print_exc()
             status = 1
+        except KeyboardInterrupt:
+            print(f"lamina: {program[0]} was stopped; the trace has what it did until then", file=sys.stderr)
+            status = 130
         finally:
             sys.argv, sys.path[:] = before
     print(f"trace: {trace.path}", file=sys.stderr)

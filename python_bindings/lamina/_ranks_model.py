@@ -72,7 +72,7 @@ class _Step(BaseException):
 
 
 def _devices(text):
-    found = re.fullmatch(r"(?:(\d+)\s*[xX*])?\s*([A-Za-z][A-Za-z0-9]*)", text)
+    found = re.fullmatch(r"(?:(\d+)\s*[xX*])?\s*([A-Za-z]+\d[A-Za-z0-9]*)", text)
     if not found or found[1] and int(found[1]) < 1:
         raise errors.InvalidArgument(f"plan: --devices {text}", "the command line", "it is a number and a GPU", "write --devices 8xH100")
     return int(found[1] or 1), f"null:{found[2].lower()}"
@@ -112,7 +112,7 @@ def plan(program, devices, nodes, as_json, out=None):
     try:
         function, args, kwargs = first_step(program[0], program[1:])
     except OSError as problem:
-        raise errors.BadFile(f"plan: the program cannot be read: {problem.strerror}", f"file '{program[0]}'") from None
+        raise errors.BadFile(f"plan: the program cannot be read: {problem.strerror}", f"file '{program[0]}'", "it runs up to its first training step", "write python -m lamina plan --devices 8xH100 train.py") from None
     seen = function.explain(*args, **kwargs, device=device, count=each * nodes, hosts=nodes)
     if as_json:
         print(json.dumps({"function": seen.function, "device": device, "modelled": True} | seen.ranks, indent=1), file=out or sys.stdout)

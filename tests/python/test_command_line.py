@@ -2,8 +2,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -94,6 +96,7 @@ def test_bench_times_calls(policy):
 
 PROGRAM = """
 import sys
+import time
 import lamina as lm
 import helper
 print("arguments", sys.argv[1:], __name__)
@@ -132,3 +135,48 @@ def test_doctor_and_convert_say_the_same_as_json(policy, tmp_path):
     assert told["bytes"] == os.path.getsize(tmp_path / "p.onnx")
     told = data(lamina("convert", tmp_path / "p.onnx", tmp_path / "back", "--json"))
     assert told["bytes"] == sum(os.path.getsize(tmp_path / "back" / name) for name in os.listdir(tmp_path / "back"))
+
+
+def started(*words, folder):
+    return subprocess.Popen([sys.executable, "-m", "lamina", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+                            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"})
+
+
+def test_wrong_words_are_told_what_there_is(tmp_path):
+    assert lamina("--version").stdout == f"lamina {lm.__version__}\n"
+    for words, said in ((["exlain", "policy"], "did you mean 'explain'?"), (["serve"], "there are: doctor, info,"), ([], "usage:"), (["bench", "x", "--batch", "many"], "--batch"), (["launch", "train.py"], "-n")):
+        done = lamina(*words, folder=tmp_path)
+        assert done.returncode == 2 and said in done.stderr and not done.stdout and "Traceback" not in done.stderr, words
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.onnx").write_text("no network")
+    (tmp_path / "text.keras").write_text("no network")
+    for words, said in ((["info", "nothing"], "nothing"), (["info", "empty"], "empty"), (["info", "text.onnx"], "convert"), (["explain", "text.onnx"], "text.onnx"), (["bench", "empty"], "empty"),
+                        (["convert", "nothing.onnx", "out"], "nothing.onnx"), (["convert", "text.onnx", "out"], "text.onnx"), (["convert", "text.keras", "out"], "text.keras"), (["convert", "nothing", "out.onnx"], "nothing"),
+                        (["profile", "nothing.py"], "nothing.py"), (["profile"], "train.py"), (["profile", "empty"], "empty"), (["launch", "-n", "2", "nothing.py"], "nothing.py"),
+                        (["launch", "-n", "2", "no_such_program"], "no_such_program"), (["launch", "-n", "2"], "train.py"), (["plan", "--devices", "8xH900", "nothing.py"], "h900"),
+                        (["plan", "--devices", "8xH100", "nothing.py"], "nothing.py"), (["plan", "--devices", "many", "nothing.py"], "8xH100")):
+        done = lamina(*words, folder=tmp_path)
+        assert done.returncode == 1 and said in done.stderr and not done.stdout and "Traceback" not in done.stderr and re.search(r"^  (why|fix): ", done.stderr, re.M), (words, done)
+    assert sorted(os.listdir(tmp_path)) == ["empty", "text.keras", "text.onnx"]
+
+
+def test_a_reader_that_goes_away_is_no_error(policy):
+    for words in (("explain", policy, "--signature", "score"), ("info", policy, "--json"), ("doctor",)):
+        with started(*words, folder=policy) as process:
+            process.stdout.close()
+            assert process.stderr.read() == "" and process.wait(60) in (0, 141), words
+
+
+def test_ctrl_c_stops_a_command_and_keeps_the_trace(policy, tmp_path):
+    (tmp_path / "train.py").write_text("import time, lamina as lm\nlm.matmul(lm.ones([3, 3]), lm.ones([3, 3]))\nprint('begun', flush=True)\ntime.sleep(300)\n")
+    with started("profile", "--dir", "here", "train.py", folder=tmp_path) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        error = process.stderr.read()
+        assert process.wait(60) == 130 and "train.py was stopped" in error and "Traceback" not in error
+    (name,) = os.listdir(tmp_path / "here")
+    assert any("matmul" in e["name"] for e in json.loads((tmp_path / "here" / name).read_text())["traceEvents"])
+    with started("bench", policy, "--signature", "score", "--seconds", "300", folder=tmp_path) as process:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "lamina: stopped\n" and process.wait(60) == 130
