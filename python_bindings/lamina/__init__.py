@@ -12,8 +12,9 @@ from __future__ import annotations
 import importlib
 import os
 import site
+import sys
 
-from . import _border, _core, _deprecated, errors as errors
+from . import _border, _core, _deprecated, _elsewhere, _habits, errors as errors
 from ._core import *  # noqa: F403  its __all__, which stands in its stub too
 from ._explanation import Explanation as Explanation
 from ._function import function as function
@@ -44,6 +45,11 @@ from .vmap import vmap as vmap
 _deprecated.rename(_core.config, "experimental_run_functions_eagerly", "run_functions_eagerly", "lm.config")
 _border.give_signatures(_core._set_signature, _core.matmul, _core.TensorSpec.__eq__, _core.TensorSpec([]).__eq__, _core.Tensor)
 _core.cuda._look_in([*site.getsitepackages(), *([site.USER_SITE] if site.ENABLE_USER_SITE else [])])
+_habits.hints(_core.Tensor, "Tensor", _habits.TENSOR)
+_habits.hints(_core.Variable, "Variable", _habits.VARIABLE)
+for _part in ("config", "cuda", "random"):  # `import lamina.random` finds what is in the core
+    sys.modules[f"lamina.{_part}"] = getattr(_core, _part)
+    getattr(_core, _part).__getattr__, _ = _elsewhere.names_of(f"lm.{_part}", [name for name in dir(getattr(_core, _part)) if not name.startswith("_")])
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
 # Slow or rarely needed imports happen on first use.

@@ -20,11 +20,7 @@ _STAY = (RecursionError, UnicodeError)
 _BY_POSITION, _EITHER, _REST, _BY_NAME, _NAMES = range(5)
 
 
-class _NotDefined(errors.StateError, NotImplementedError):
-    """A subclass lacks a method that it must define."""
-
-
-_KINDS = ((NotImplementedError, _NotDefined), (KeyError, errors.NotFound), (IndexError, errors.IndexOutOfRange), (ValueError, errors.InvalidArgument),
+_KINDS = ((NotImplementedError, errors.NotDefined), (KeyError, errors.NotFound), (IndexError, errors.IndexOutOfRange), (ValueError, errors.InvalidArgument),
           (ArithmeticError, errors.InvalidArgument), (RuntimeError, errors.StateError))
 
 
@@ -169,7 +165,7 @@ def _wrong_value(parameter, value, large):
 
 def _near(name, names):
     import difflib
-    found = difflib.get_close_matches(name, names, 1, 0.5)
+    found = difflib.get_close_matches(name, names, 1, 0.6)
     return found[0] if found else None
 
 
@@ -187,8 +183,10 @@ def _misfit(name, parameters, args, kwargs, bound_self):
                 f"pass {by_name[0]} by name" if by_name else "leave the others out" if most else "call it without arguments")
     for key in kwargs:
         if key not in named and not takes_names:
+            from . import _habits
+
             near = _near(key, list(named))
-            return f"{name}: there is no argument '{key}'", f"write {near}=" if near else "leave it out" if not named else f"it may be one of: {', '.join(named)}"
+            return f"{name}: there is no argument '{key}'", _habits.keyword(key, named) or (f"write {near}=" if near else "leave it out" if not named else f"it may be one of: {', '.join(named)}")
         if key in [p.name for p in positional[:len(given)]]:
             return f"{name}: the argument '{key}' was given twice, by position and by name", "pass it once"
     for i, p in enumerate(own):
@@ -222,6 +220,14 @@ def _signature(name, callable, bound_self):
     return parameters, f"{name}({', '.join(map(str, shown))})"
 
 
+def _habit(callable, args, bound_self):
+    """What to write where the arguments stand as another framework takes them; None if that is not seen."""
+    from . import _habits
+
+    parameters = _parameters(callable) if args else None
+    return _habits.positions(_name(callable), [p.name for p in parameters[bound_self:]], args[bound_self:]) if parameters else None
+
+
 def _wants_line(error):
     """Whether an error names an argument or a file but not the line that passed it."""
     return error.where == "" or (error.where.startswith("argument") and ":" not in error.where) or (error.where.startswith("file '") and ", at " not in error.where)
@@ -245,7 +251,10 @@ def complete(error, callable, args, kwargs, bound_self=False):
 
 def explain(callable, args, kwargs, error, bound_self=False):
     """The error to raise for an error in a call of Lamina: itself, or Lamina's replacement."""
+    habit = _habit(callable, args, bound_self) if isinstance(error, (errors.TypeMismatch, TypeError)) else None
     if isinstance(error, errors.Error):
+        if habit:
+            error.args, error.fix = type(error)(error.what, error.where, error.why, habit).args, habit
         return complete(error, callable, args, kwargs, bound_self)
     memory = isinstance(error, MemoryError) or str(error).startswith(("std::bad_alloc", "vector::", "cannot create std::vector"))
     if memory:
@@ -257,23 +266,24 @@ def explain(callable, args, kwargs, error, bound_self=False):
     why = f"it takes {signature}"
     misfit = _misfit(name, parameters, args, kwargs, bound_self) if parameters is not None else None
     if misfit and isinstance(error, TypeError):
-        return errors.TypeMismatch(misfit[0], why=why, fix=misfit[1])
+        return errors.TypeMismatch(misfit[0], why=why, fix=habit or misfit[1])
     if "incompatible function arguments" in text or "no constructor" in text:
         if "no constructor" in text:
             return errors.TypeMismatch(f"{name}: objects of this class are made by Lamina alone", why="it has no constructor", fix="use what the functions of lm return")
         return errors.TypeMismatch(f"{name}: the arguments of {_called(name, args[bound_self:], kwargs)} do not fit", why=why, fix="pass values of the types that help() names")
     kind = errors.TypeMismatch
-    if isinstance(error, AttributeError) and error.name:
-        if bound_self and error.obj is args[0]:
-            return errors.StateError(f"{name}: the {type(error.obj).__name__} has no '{error.name}' yet", why="its __init__ has not run, or not to its end", fix="call super().__init__() first in __init__")
-        return errors.TypeMismatch(f"{name}: {errors.a_type(error.obj)} does not fit here", why=f"it has no '{error.name}'; the call was {_called(name, args[bound_self:], kwargs)}",
+    owner, missing = getattr(error, "missing", (getattr(error, "obj", None), getattr(error, "name", None)))
+    if isinstance(error, AttributeError) and missing:
+        if bound_self and owner is args[0]:
+            return errors.StateError(f"{name}: the {type(owner).__name__} has no '{missing}' yet", why="its __init__ has not run, or not to its end", fix="call super().__init__() first in __init__")
+        return errors.TypeMismatch(f"{name}: {errors.a_type(owner)} does not fit here", why=f"it has no '{missing}'; the call was {_called(name, args[bound_self:], kwargs)}",
                                    fix=f"check the arguments of {signature}")
     if text == "std::bad_cast":
         text = f"an argument of {_called(name, args[bound_self:], kwargs)} is of a type that does not fit"
     elif not isinstance(error, (TypeError, AttributeError)):
         kind = next(ours for theirs, ours in _KINDS if isinstance(error, theirs)) if not isinstance(error, LookupError) or isinstance(error, (KeyError, IndexError)) else errors.InvalidArgument
     text = text if text.startswith(f"{name}:") else f"{name}: {text or type(error).__name__}"
-    return kind(text.splitlines()[0], why=f"the call was {_called(name, args[bound_self:], kwargs)}", fix=f"check the arguments of {signature}")
+    return kind(text.splitlines()[0], why=f"the call was {_called(name, args[bound_self:], kwargs)}", fix=habit or f"check the arguments of {signature}")
 
 
 def failed(callable, args, kwargs, bound_self, error):
@@ -304,7 +314,7 @@ def guarded(function, bound_self=False, stay=()):
             raise
         except Exception as error:
             if isinstance(error, errors.Error):
-                if error.why and error.fix and not _wants_line(error):
+                if error.why and error.fix and not _wants_line(error) and not isinstance(error, errors.TypeMismatch):
                     raise
             elif not _ours(error.__traceback__):
                 raise

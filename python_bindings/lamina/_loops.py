@@ -23,7 +23,16 @@ def _watching(function):
     return call
 
 
-cond, scan, while_loop = _watching(_core.cond), _watching(_core.scan), _watching(_core.while_loop)
+_cond, scan, while_loop = _watching(_core.cond), _watching(_core.scan), _watching(_core.while_loop)
+
+
+def cond(pred, then, otherwise, *operands):
+    """then(*operands) where pred (one bool) is true, else otherwise(*operands).
+
+    While a function is traced both are traced, and the graph runs the one that pred chooses then. Both must return the same structure of tensors (tuples, lists, dicts, None) with
+    the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A Python bool chooses while tracing.
+    """
+    return _cond(pred, lambda: then(*operands), lambda: otherwise(*operands)) if operands else _cond(pred, then, otherwise)
 
 
 def checkpoint(fn):

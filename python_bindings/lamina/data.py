@@ -503,5 +503,5 @@ def _count(name, value, least=1):
 # Threads that still run the user's code when this time is over are left to the end of the process.
 atexit.register(_core.data._end_threads, 5000)
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
-    __getattr__ = _elsewhere.getter("lm.data", __all__)
+    __getattr__, __dir__ = _elsewhere.names_of("lm.data", __all__)
 _border.guard(globals())

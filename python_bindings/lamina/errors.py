@@ -6,7 +6,7 @@ from __future__ import annotations
 
 __all__ = [
     "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
-    "IndexOutOfRange", "InternalError", "InvalidArgument", "KernelBuildFailed", "NotFound", "OutOfMemory", "RankMismatch",
+    "IndexOutOfRange", "InternalError", "InvalidArgument", "KernelBuildFailed", "NotDefined", "NotFound", "OutOfMemory", "RankMismatch",
     "RetraceLimit", "RetraceWarning", "SignatureMismatch", "StateError", "TapeUsed", "TimeLimitExceeded", "TypeMismatch",
     "UninitializedVariable", "UnrollWarning",
 ]
@@ -73,6 +73,10 @@ class StateError(Error, RuntimeError):
 
 class UninitializedVariable(StateError):
     """A Variable was read before it had a value."""
+
+
+class NotDefined(StateError, NotImplementedError):
+    """A class lacks a method that it must define."""
 
 
 class TapeUsed(StateError):

@@ -296,5 +296,5 @@ def trace(x, offset: int = 0):
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
-    __getattr__ = _elsewhere.getter("lm.linalg", __all__)
+    __getattr__, __dir__ = _elsewhere.names_of("lm.linalg", __all__)
 _border.guard(globals())

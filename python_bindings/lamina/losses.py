@@ -54,5 +54,5 @@ def get(loss):
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
-    __getattr__ = _elsewhere.getter("lm.losses", __all__)
+    __getattr__, __dir__ = _elsewhere.names_of("lm.losses", __all__)
 _border.guard(globals())

@@ -285,5 +285,5 @@ def get(metric) -> Metric:
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
-    __getattr__ = _elsewhere.getter("lm.metrics", __all__)
+    __getattr__, __dir__ = _elsewhere.names_of("lm.metrics", __all__)
 _border.guard(globals())

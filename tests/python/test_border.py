@@ -16,7 +16,7 @@ NOT_CALLED = {"lamina.print": "writes", "lamina.Explanation": "made by explain()
               "lamina.check": "what fails is the message that it is given", "lamina.data.read_idx": "reads any file", "lamina.testing.fma_peak": "takes a second", "lamina.profiler.capture": "devices", "lamina.config.experimental_run_functions_eagerly": "warns once, which another test waits for"}
 # Python's own protocols, whose errors Python raises.
 PROTOCOLS = {"__init_subclass__", "__subclasshook__", "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__dir__", "__sizeof__", "__class__", "__getattribute__",
-             "__setattr__", "__delattr__", "__hash__", "__repr__", "__str__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__weakref__", "__dict__", "__module__", "__doc__",
+             "__getattr__", "__setattr__", "__delattr__", "__hash__", "__repr__", "__str__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__weakref__", "__dict__", "__module__", "__doc__",
              "__init__", "__dlpack__", "__dlpack_device__", "__buffer__", "__release_buffer__", "__array_priority__", "__annotations__", "__match_args__", "__class_getitem__", "__enter__", "__exit__", "__format__", "__iter__", "__len__", "__next__"}
 
 

@@ -127,7 +127,9 @@ def test_every_name_of_other_frameworks_leads_to_one_that_exists():
         assert not hasattr(lm, name) and said(lm, name) == f"write {written}" and leads_somewhere(written), name
         assert not (found := re.match(r"x\.(\w+)", written)) or hasattr(lm.Tensor, found[1]), name
     for place, names in _elsewhere._IN.items():
-        module = {"lm.nn": lm.nn, "lm.losses": lm.losses, "lm.data": lm.data, "lm.linalg": lm.linalg}[place]
+        module = lm
+        for part in place.split(".")[1:]:
+            module = getattr(module, part)
         for name, written in names.items():
             assert not hasattr(module, name) and said(module, name) == f"write {written}" and leads_somewhere(written), name
 
@@ -148,7 +150,10 @@ def test_no_name_of_numpy_is_guessed():
     (lm, "sotfmax", "did you mean 'softmax'?"), (lm, "ravell", "did you mean 'ravel'?"), (lm, "topk", "did you mean 'top_k'?"), (lm, "Matmul", "did you mean 'matmul'?"), (lm, "zero", "did you mean 'zeros'?"),
     (lm, "Dense", "write lm.nn.Dense"), (lm, "AdamW", "write lm.optim.AdamW"), (lm, "Dataset", "write lm.data.Dataset"), (lm, "mse", "write lm.losses.mse"), (lm, "inv", "write lm.linalg.inv"),
     (lm, "svd", "write lm.linalg.svd"), (lm.linalg, "inverse", "write lm.linalg.inv"), (lm, "fft", "use np.fft on x.numpy(), outside of traced functions, or compose it of ops"), (lm.nn, "Linear", "write lm.nn.Dense"),
-    (lm.nn, "Conv2d", "did you mean 'Conv2D'?"), (lm.nn, "relu", "write lm.relu"), (lm.nn, "Adam", "write lm.optim.Adam"), (lm.nn, "Quantum", "dir(lm.nn) lists what there is"),
+    (lm.nn, "Conv2d", "did you mean 'Conv2D'?"), (lm.nn, "relu", "write lm.relu"), (lm.nn, "Adam", "write lm.optim.Adam"), (lm.nn, "Quantum", "dir(lm.nn) lists what there is"), (lm, "cross_entropy", "write lm.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)"), (lm, "tree_map", "write lm.tree.map"),
+    (lm, "finfo", "write np.finfo(np.float32)"), (lm, "swish", "write lm.silu"), (lm, "autograd", "write lm.grad, or lm.GradientTape"), (lm.random, "PRNGKey", "write lm.random.key"), (lm.random, "randn", "write lm.random.normal"),
+    (lm.config, "list_physical_devices", "write lm.config.list_devices"), (lm.cuda, "device_count", 'write len(lm.config.list_devices("gpu"))'), (lm.nn.initializers, "kaiming_normal_", "write lm.nn.initializers.he_normal"),
+    (lm.nn.initializers, "GlorotUniform", "did you mean 'glorot_uniform'?"), (lm.metrics, "SparseCategoricalAccuracy", "write lm.metrics.Accuracy"), (lm.optim.schedules, "CosineAnnealingLR", "write lm.optim.schedules.CosineDecay"),
     (lm.optim, "adam", "did you mean 'Adam'?"), (lm.losses, "CrossEntropyLoss", "write lm.losses.SparseCrossEntropy(from_logits=True)"),
     (lm.metrics, "accuracy_", "did you mean 'accuracy'?"), (lm.data, "DataLoader", "write lm.data.Dataset")])
 def test_what_is_said_about_a_name(module, name, fix):
@@ -161,6 +166,23 @@ def test_no_public_name_is_meant_as_another_one():
     for given, name in (("save", "ravel"), ("cos", "cosh"), ("log", "long"), ("abs", "add"), ("flip", "full"), ("min", "max")):
         assert not _elsewhere._near(given, name)
     assert not set(dir(builtins)) & set(_elsewhere.WRITTEN) - {"slice"}
+
+
+@pytest.mark.parametrize("module, names", [
+    (lm, "celu relu6 prelu rrelu crelu conv conv3d avg_pool1d max_pool1d igamma pmean pswapaxes smap pool dtensor qint8 quint8 int4 uint1 cos_p exp_p sin_p sinc_ fill_ exponential get poisson record"),
+    (lm.nn, "Conv3D Conv3d AvgPool3D MaxPool3d PReLU RReLU ReLU6 CELU UpSampling1D ZeroPadding1D DepthwiseConv1D GlobalAveragePooling3D Transformer Bilinear"), (lm.optim, "RAdam Adamax Adadelta Muon"),
+    (lm.linalg, "eig eigvals"), (lm.losses, "poisson Poisson CTC"), (lm.metrics, "poisson Sum"), (lm.random, "cauchy laplace geometric"), (lm.nn.initializers, "lecun_normal VarianceScaling dirac_")])
+def test_names_of_what_there_is_not_get_no_guess(module, names):
+    """Other first letters or digits, and names that mean something else in another part, are other things."""
+    for name in names.split():
+        fix = said(module, name)
+        assert fix.startswith(("dir(", "use np.")), (name, fix)
+
+
+@pytest.mark.parametrize("module", [lm.nn, lm.optim, lm.optim.schedules, lm.losses, lm.metrics, lm.data, lm.linalg, lm.random, lm.config, lm.cuda, lm.nn.initializers, lm.nn.regularizers], ids=lambda m: m.__name__)
+def test_dir_of_a_part_shows_names_for_users(module):
+    assert not {"annotations", "errors", "os", "math", "TYPE_CHECKING", "flatten", "Tensor"} & set(dir(module))
+    assert all(getattr(module, name) is not None for name in dir(module) if not name.startswith("_"))
 
 
 @pytest.mark.parametrize("value", [lm.ones([3]), lm.Variable([1.0, 2.0, 3.0])], ids=["tensor", "Variable"])

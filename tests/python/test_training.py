@@ -129,7 +129,7 @@ def test_misuse_is_explained():
     with pytest.raises(ValueError, match="without a loss"):
         net.fit(x, y, verbose=0)
     net.compile("sgd", "mse")
-    for call, words in ((lambda: net.fit(x), "no labels"), (lambda: net.fit(x, y[:2]), "component 1"), (lambda: net.fit(x[:0], y[:0]), "no data"),
+    for call, words in ((lambda: net.fit(x), "no labels"), (lambda: net.fit(x, y[:2]), "x has 4 rows and y has 2 rows"), (lambda: net.fit(x[:0], y[:0]), "no data"),
                         (lambda: net.fit(lm.data.Dataset.from_tensor_slices(x).batch(2)), "inputs, labels"),
                         (lambda: net.fit(lm.data.Dataset.from_tensor_slices((x, y)).batch(2), y), "beside a Dataset"), (lambda: net.predict(x[:0]), "no data")):
         with pytest.raises(ValueError, match=words):

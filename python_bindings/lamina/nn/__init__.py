@@ -36,4 +36,4 @@ __all__ = [
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
-    __getattr__ = _elsewhere.getter("lm.nn", __all__)
+    __getattr__, __dir__ = _elsewhere.names_of("lm.nn", __all__)

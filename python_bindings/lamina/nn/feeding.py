@@ -102,9 +102,23 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
         return Feed(what, x, None, steps, class_weight)
     if y is None:
         raise errors.InvalidArgument(f"{what}: there are no labels", fix="pass y, or a Dataset of (inputs, labels)")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise errors.InvalidArgument(f"{what}: batch_size {errors.shown(batch_size)}", why="it is the number of rows of a batch", fix="pass 1 or more")
+    rows = {name: _rows(value) for name, value in (("x", x), ("y", y), ("sample_weight", weights))}
+    if len(set(rows.values()) - {None}) > 1:
+        raise errors.InvalidArgument(f"{what}: {' and '.join(f'{name} has {n} rows' for name, n in rows.items() if n is not None)}", why="row i of each belongs to sample i", fix="pass as many of each")
     data = Dataset.from_tensor_slices(tuple(_arrays(part) for part in ((x, y) if weights is None else (x, y, weights))))
     rows = data.shuffle() if shuffle else data
     return Feed(what, rows.batch(batch_size), rows, steps, class_weight)
+
+
+def _rows(value):
+    """The number of rows of an array, or of the first of several; None where it is not known."""
+    value = _arrays(value)
+    while isinstance(value, (tuple, dict)) and value:
+        value = next(iter(value.values())) if isinstance(value, dict) else value[0]
+    shape = getattr(value, "shape", None)
+    return len(value) if isinstance(value, list) else shape[0] if shape else None
 
 
 def _arrays(value):

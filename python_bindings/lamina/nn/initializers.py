@@ -1,5 +1,5 @@
 """Initial values of weights. Called with a shape they return a tensor; with a seed they always return the same one."""
-from .. import _core
+from .. import _core, _elsewhere
 
 Initializer = _core.nn.Initializer
 constant = _core.nn.constant_value
@@ -19,3 +19,7 @@ __all__ = [
     "Initializer", "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "looks_linear", "ones", "orthogonal",
     "random_normal", "random_uniform", "zeros",
 ]
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__, __dir__ = _elsewhere.names_of("lm.nn.initializers", __all__)

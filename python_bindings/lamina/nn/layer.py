@@ -7,7 +7,7 @@ import re
 import threading
 import weakref
 
-from .. import _border, _core, errors
+from .. import _border, _core, _habits, errors
 from .._structure import enter
 from ..module import Module, specs_of
 from . import masks
@@ -104,7 +104,12 @@ class Layer(Module):
 
     def call(self, *args, **kwargs):
         """The outputs for the inputs: tensors, or structures of them. Layers of your own override it; call the layer itself instead."""
-        raise NotImplementedError(f"{type(self).__name__} does not define call()")
+        raise self._no_call()
+
+    def _no_call(self):
+        name, forward = type(self).__name__, getattr(type(self), "forward", None) is not None
+        return errors.NotDefined(f"{name} does not define call()", why=f"a call of {name} runs its method call()" + (", not forward()" if forward else ""),
+                                 fix="rename forward to call" if forward else "define call(self, inputs) in the class")
 
     def __call__(self, *args, training=None, **kwargs):
         if args and (type(args[0]) is Symbolic or contains_symbolic(args)) or kwargs and contains_symbolic(kwargs):
@@ -309,6 +314,9 @@ class Layer(Module):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+
+_habits.hints(Layer, "Layer", _habits.LAYER)
 
 
 def _parameters(call):

@@ -100,7 +100,7 @@ class Model(Training, Layer):
 
     def call(self, inputs):
         if self._inputs is None:
-            raise NotImplementedError(f"{type(self).__name__} does not define call()")
+            raise self._no_call()
         leaves, wanted = flatten(inputs)[0], flatten(self._inputs)[0]
         if len(leaves) != len(wanted):
             raise errors.InvalidArgument(f"{self.name}: the model has {len(wanted)} inputs, {len(leaves)} were given")
@@ -136,7 +136,10 @@ class Sequential(Model):
             self._input = self._output = layer
             return
         if not isinstance(layer, Layer):
-            raise errors.TypeMismatch(f"Sequential: {errors.shown(layer)} is not a layer", fix="pass lm.nn layers, or your own subclass of lm.nn.Layer")
+            name = getattr(layer, "__name__", "")
+            raise errors.TypeMismatch(f"Sequential: {f'the function {name}' if name else errors.shown(layer)} is not a layer", why="each of its layers is called on the result of the one before",
+                                      fix=f"write lm.nn.Lambda({'lm.' * (getattr(_core, name, None) is layer) + name}), or activation= of the layer before" if name and not isinstance(layer, type)
+                                      else f"write {name}(...)" if isinstance(layer, type) else "pass lm.nn layers, or your own subclass of lm.nn.Layer")
         self._stack.append(layer)
         if self._input is None and len(self._stack) == 1 and getattr(layer, "input_shape", None) is not None:
             from .symbolic import Input

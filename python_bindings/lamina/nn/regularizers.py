@@ -1,7 +1,7 @@
 """Regularisers: numbers that grow with the weights, which training adds to the loss. Keras's names and defaults."""
 from __future__ import annotations
 
-from .. import _border, _core, errors
+from .. import _border, _core, _elsewhere, errors
 
 __all__ = ["L1", "L2", "L1L2", "Regularizer", "get"]
 
@@ -62,4 +62,7 @@ def get(regularizer):
     return regularizer() if isinstance(regularizer, type) else regularizer
 
 
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__, __dir__ = _elsewhere.names_of("lm.nn.regularizers", __all__)
 _border.guard(globals())

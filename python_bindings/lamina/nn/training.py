@@ -81,6 +81,9 @@ class Training:
         steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time, from the second epoch on, where it is worth
         the trace. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
         self._require_compiled("fit")
+        if callable(getattr(type(self), "train_step", None)):
+            raise errors.StateError(f"fit: {type(self).__name__} defines train_step(), which fit does not call", why="fit's step is the loss and the optimizer of compile()",
+                                    fix="write the loop yourself around a traced step, or give train_step another name")
         train_step = self._train_step
         if distribute:
             from .. import distributed  # here: import lamina does without it

@@ -1,7 +1,7 @@
 """Optimizers: update Variables from gradients."""
 from __future__ import annotations
 
-from .. import _border, _core, _elsewhere, errors
+from .. import _border, _core, _elsewhere, _habits, errors
 from . import schedules
 from .lbfgs import LBFGS
 
@@ -94,7 +94,18 @@ class _AveragedWeights:
             variable.assign(value)
 
 
+def _shown(optimizer) -> str:
+    try:
+        rate = f", learning rate {float(optimizer.learning_rate):g}"
+    except errors.Error:  # while a function is traced it has no value
+        rate = ""
+    return f"<lm.optim.{type(optimizer).__name__}{rate}>"
+
+
+Optimizer.__repr__ = _shown
+_habits.hints(Optimizer, "Optimizer", _habits.OPTIMIZER)
+
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
-    __getattr__ = _elsewhere.getter("lm.optim", __all__)
+    __getattr__, __dir__ = _elsewhere.names_of("lm.optim", __all__)
 _border.guard(globals())

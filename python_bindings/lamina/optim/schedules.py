@@ -17,4 +17,4 @@ __all__ = ["Constant", "CosineDecay", "CosineDecayRestarts", "ExponentialDecay",
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
-    __getattr__ = _elsewhere.getter("lm.optim.schedules", __all__)
+    __getattr__, __dir__ = _elsewhere.names_of("lm.optim.schedules", __all__)

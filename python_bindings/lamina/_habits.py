@@ -1,0 +1,134 @@
+"""What users of NumPy, TensorFlow, Keras, JAX and PyTorch write by habit on tensors, Variables, layers and optimizers and in calls, and what to write here."""
+from __future__ import annotations
+
+from . import _elsewhere
+
+_SAME = "use x itself: a tensor never changes"
+_TAPE = "tape.gradient(loss, variables), with lm.GradientTape() around the computation, or lm.grad"
+_NO_ZEROS = "leave it out: each tape gives new gradients"
+# a name that the class does not have -> what to write
+TENSOR = {
+    "backward": _TAPE, "block_until_ready": "lm.synchronize()", "byte": "x.astype(lm.uint8)", "bfloat16": "x.astype(lm.bfloat16)", "bool": "x.astype(lm.bool)", "clone": _SAME, "contiguous": _SAME, "copy": _SAME,
+    "cpu": 'x.to("cpu:0"), or x.numpy()', "cuda": 'x.to("gpu:0")', "data": _SAME, "detach": "lm.stop_gradient(x)", "dim": "x.ndim", "double": "x.astype(lm.float64)", "element_size": "x.dtype.itemsize",
+    "eval": "x.numpy()", "expand": "lm.broadcast_to(x, shape)", "expand_as": "lm.broadcast_to(x, y.shape)", "float": "x.astype(lm.float32)", "gather": "lm.take_along_axis(x, indices, axis)",
+    "get_device": "x.device", "get_shape": "x.shape", "grad": _TAPE, "half": "x.astype(lm.float16)", "int": "x.astype(lm.int32)", "is_cuda": "x.device", "itemsize": "x.dtype.itemsize",
+    "long": "x.astype(lm.int64)", "masked_select": "x[mask]", "nbytes": "x.size * x.dtype.itemsize", "ndimension": "x.ndim", "nelement": "x.size", "new_full": "lm.full(shape, value, dtype=x.dtype)",
+    "new_ones": "lm.ones(shape, dtype=x.dtype)", "new_tensor": "lm.constant(values, dtype=x.dtype)", "new_zeros": "lm.zeros(shape, dtype=x.dtype)", "numel": "x.size", "requires_grad": "tape.watch(x), or a lm.Variable",
+    "requires_grad_": "tape.watch(x), or a lm.Variable", "short": "x.astype(lm.int16)", "t": "x.T", "type": "x.astype(dtype)", "type_as": "x.astype(y.dtype)", "values": "x.numpy()", "view": "x.reshape(shape)",
+    "view_as": "x.reshape(y.shape)", "where": "lm.where(condition, x, y)",
+}
+VARIABLE = {
+    "add_": "v.assign_add(value)", "apply": "lm.tree.map", "copy_": "v.assign(value)", "data": "v.read(), or v.assign(value)", "detach": "v.read()", "fill_": "v.assign(lm.full(v.shape, value))", "grad": _TAPE, "backward": _TAPE,
+    "numpy_": "v.numpy()", "requires_grad": "v.trainable", "requires_grad_": "v.trainable", "set_value": "v.assign(value)", "sub_": "v.assign_sub(value)", "value": "v.read()", "zero_": "v.assign(lm.zeros_like(v))",
+}
+LAYER = {
+    "add_loss": "cost + penalty in a loop of your own, or kernel_regularizer= of its layers", "apply": "net(x)", "children": "net.layers", "cpu": 'with lm.device("cpu:0"): around the first call', "cuda": 'with lm.device("gpu:0"): around the first call',
+    "double": 'dtype="float64" in its layers', "eval": "net(x): training is off unless a call passes training=True", "fit_generator": "net.fit(dataset)", "float": 'dtype="float32" in its layers', "forward": "net(x), and call in classes of your own",
+    "half": 'dtype="float16" in its layers', "init": "net(x): the first call makes the weights", "load_weights": "lm.load_weights(net, path)", "named_parameters": "net.state_dict()", "non_trainable_weights": "net.non_trainable_variables",
+    "parameters": "net.trainable_variables", "register_buffer": "self.name = lm.Variable(value, trainable=False)", "register_parameter": "self.name = lm.Variable(value)", "requires_grad_": "net.trainable = False",
+    "save": 'lm.save(net, folder), or lm.nn.save_file(net, "net.keras")', "save_weights": "lm.save_weights(net, path)", "to": 'with lm.device("gpu:0"): around the first call', "train": "net(x, training=True); fit does it by itself",
+    "trainable_weights": "net.trainable_variables", "weights": "net.variables", "zero_grad": _NO_ZEROS,
+}
+OPTIMIZER = {
+    "apply": "optimizer.apply_gradients(zip(gradients, variables))", "init": "leave it out: the first apply_gradients makes its state", "lr": "optimizer.learning_rate", "minimize": "optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))",
+    "param_groups": "optimizer.learning_rate, or an optimizer for each group", "step": "optimizer.apply_gradients(zip(gradients, variables))", "update": "optimizer.apply_gradients(zip(gradients, variables))", "zero_grad": _NO_ZEROS,
+}
+# another framework's name of an argument -> names here, of which the function has one
+ARGUMENTS = {
+    "a_max": ("high",), "a_min": ("low",), "argnum": ("argnums",), "begin_axis": ("axis",), "betas": ("beta_1",), "bias": ("use_bias",), "clip_value_max": ("high",), "clip_value_min": ("low",), "depth": ("classes",), "dim": ("axis", "axes"),
+    "dims": ("axis", "axes"), "eps": ("epsilon",), "high": ("high", "upper"), "in_dims": ("in_axes",), "keep_dims": ("keepdims",), "keepdim": ("keepdims",), "loc": ("mean",), "lr": ("learning_rate",), "max": ("high",), "maxval": ("high", "upper"),
+    "min": ("low",), "minval": ("low", "lower"), "nb_epoch": ("epochs",), "num_classes": ("classes",), "out_channels": ("filters",), "out_dims": ("out_axes",), "out_features": ("units",), "p": ("rate",), "perm": ("axes",),
+    "reduce_retracing": ("relax_shapes",), "requires_grad": ("trainable",), "scale": ("deviation",), "shuffle_buffer": ("buffer_size",), "size": ("shape",), "std": ("deviation",), "stddev": ("deviation",), "tensors": ("parts",), "values": ("parts",),
+}
+# what an argument that no function here has is for -> what to do
+WITHOUT = {
+    "device": 'leave it out, and write with lm.device("gpu:0"): around the call', "donate_argnums": "leave it out: Variables are updated in place", "in_channels": "leave it out: the first call says it", "in_features": "leave it out: the first call says it",
+    "input_dim": "leave it out: the first call says it", "jit_compile": "leave it out: every traced function is compiled", "static_argnums": "leave it out: Python values are static, tensors are not",
+    "static_argnames": "leave it out: Python values are static, tensors are not",
+}
+
+
+def missing_attribute(kind, table, owner, name, where):
+    """The AttributeError for an attribute that an object does not have."""
+    import lamina as lm
+
+    fix = table.get(name)
+    if fix is None and kind in ("Tensor", "Variable"):
+        x = "x" if kind == "Tensor" else "v"
+        if kind == "Variable" and not name.startswith("_") and hasattr(lm.Tensor, name):
+            fix = f"v.read().{name}"
+        elif kind == "Variable" and name in TENSOR:
+            fix = TENSOR[name].replace("x.", "v.read().").replace("(x", "(v")
+        elif name in lm.__all__ and callable(getattr(lm, name)) and not isinstance(getattr(lm, name), type):
+            fix = _call(lm, name, x)
+        elif name in _elsewhere.NAMES:
+            ours = _elsewhere.NAMES[name]
+            fix = _call(lm, ours, x) if ours in lm.__all__ and callable(getattr(lm, ours)) else f"lm.{ours}"
+        elif name in _elsewhere.WRITTEN:
+            fix = _elsewhere.WRITTEN[name].replace("x", x) if kind == "Variable" else _elsewhere.WRITTEN[name]
+        elif name.endswith("_") and not name.startswith("_"):
+            fix = f"x = {_call(lm, name[:-1], x)}: a tensor never changes" if kind == "Tensor" and name[:-1] in lm.__all__ else "v.assign(value)" if kind == "Variable" else "x.at[...].set(value), which gives a new tensor: a tensor never changes"
+    if fix is None:
+        near = [one for one in dir(owner) if not one.startswith("_") and _elsewhere._near(name, one)]
+        fix = f"did you mean '{near[0]}'?" if near else None
+    else:
+        fix = fix if fix.startswith(("use ", "leave ")) else f"write {fix}"
+    text = f"'{type(owner).__name__}' object has no attribute '{name}'"
+    if fix is None:
+        return AttributeError(text, name=name, obj=owner)
+    error = AttributeError(f"{text}\n  where: {where}\n  why:   it has another name here\n  fix:   {fix}" if not fix.startswith("did") else f"{text}\n  where: {where}\n  why:   there is no such name\n  fix:   {fix}")
+    error.missing = owner, name  # not name= and obj=: Python would add a guess of its own
+    return error
+
+
+def _call(lm, name, x):
+    """A call of lm.name on x, with the arguments that it needs."""
+    from . import _border
+
+    more = [p.name for p in (_border._parameters(getattr(lm, name)) or ())[1:] if p.default is None and p.kind < 2]
+    return f"lm.{name}({', '.join([x, *more])})"
+
+
+def hints(cls, kind, table):
+    """Gives a class errors that say what to write in place of another framework's attributes."""
+    def __getattr__(self, name):
+        if name[:1] == "_":
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+        from . import _core
+
+        raise missing_attribute(kind, table, self, name, _core._user_line())
+
+    cls.__getattr__ = __getattr__
+
+
+def keyword(name, named):
+    """What to write for an argument `name` of another framework, where the function's parameters are `named`; None if that is not known."""
+    ours = next((one for one in ARGUMENTS.get(name, ()) if one in named), None)
+    return f"write {ours}=" if ours else WITHOUT.get(name)
+
+
+def positions(name, parameters, args):
+    """What to write where values are passed by position as another framework takes them; None if that is not seen."""
+    from . import _core
+
+    short = name.rpartition(".")[2]
+    tensors = (_core.Tensor, _core.Variable)
+    first = parameters[0] if parameters else ""
+    whole = [one for one in args if type(one) is int]
+    if first == "shape" and len(args) > 1 and len(whole) == len(args):
+        return f"pass the shape as one tuple: {short}({tuple(args)})"
+    if first == "shape" and len(args) > 1 and isinstance(args[0], tensors) and isinstance(args[1], (tuple, list)):
+        return f"write {short}({tuple(args[1])}, key=key): the shape comes first"
+    if first == "parts" and len(args) > 1 and isinstance(args[0], tensors) and isinstance(args[1], tensors):
+        return f"pass the parts as one list: {short}([a, b])"
+    if short == "transpose" and len(whole) == 2:
+        return f"write lm.swapaxes(x, {whole[0]}, {whole[1]}), or transpose with all axes as one tuple"
+    if short in ("max", "min") and "Tensor" not in name and len(args) > 1 and isinstance(args[1], tensors):
+        return f"write lm.{short}imum(a, b): {short} is over the elements of one tensor"
+    if name.endswith(("Tensor.to", "Tensor.to_device")) and args and isinstance(args[-1], _core.DType):
+        return f"write x.astype({args[-1]!r})"
+    if first == "layers" and args and not isinstance(args[0], (list, tuple)):
+        return f"pass the layers as one list: {short}([first, second])"
+    if first == "units" and len(whole) > 1:
+        return f"write {short}({whole[1]}): the first call says how many inputs there are"
+    return None

@@ -1,0 +1,142 @@
+"""What is said about attributes, arguments and orders of arguments that other frameworks have: lamina/_habits.py."""
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import lamina as lm
+from lamina import _habits
+from test_names import leads_somewhere
+
+x, v, net, adam = lm.ones((3, 4)), lm.Variable([1.0, 2.0]), lm.nn.Sequential([lm.nn.Dense(2)]), lm.optim.Adam(0.1)
+TABLES = [(x, _habits.TENSOR), (v, _habits.VARIABLE), (net, _habits.LAYER), (adam, _habits.OPTIMIZER)]
+
+
+@pytest.mark.parametrize("owner, table", TABLES, ids=["Tensor", "Variable", "Layer", "Optimizer"])
+def test_an_attribute_of_another_framework_is_told_what_to_write(owner, table):
+    for name, written in table.items():
+        assert not hasattr(owner, name), name
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        text = str(caught.value)
+        assert text.startswith(f"'{type(owner).__name__}' object has no attribute '{name}'\n  where: {__file__}:") and text.endswith(f"  fix:   {written if written.startswith(('use', 'leave')) else 'write ' + written}")
+        assert leads_somewhere(written), (name, written)
+
+
+@pytest.mark.parametrize("owner, name, fix", [
+    (x, "matmul", "write lm.matmul(x, b)"), (x, "unsqueeze", "write lm.expand_dims(x, axis)"), (x, "exp", "write lm.exp(x)"), (x, "permute", "write lm.transpose(x)"), (x, "clamp", "write lm.clip(x)"), (x, "numel", "write x.size"),
+    (x, "add_", "write x = lm.add(x, b): a tensor never changes"), (x, "Sum", "did you mean 'sum'?"), (x, "argMax", "did you mean 'argmax'?"), (x, "masked_fill", "write lm.where(mask, value, x)"), (v, "reshape", "write v.read().reshape"),
+    (v, "astype", "write v.read().astype"), (v, "exp", "write lm.exp(v)"), (v, "mul_", "write v.assign(value)"), (net, "trainable_variable", "did you mean 'trainable_variables'?"), (adam, "apply_gradient", "did you mean 'apply_gradients'?")])
+def test_functions_in_place_of_methods_and_misspelt_names(owner, name, fix):
+    with pytest.raises(AttributeError) as caught:
+        getattr(owner, name)
+    assert str(caught.value).endswith(f"  fix:   {fix}")
+
+
+def test_other_names_and_private_ones_are_plain_errors():
+    for owner in (x, v, net, adam):
+        for name in ("quantum_flux", "_private", "__array_struct__", "_repr_latex_"):
+            assert not hasattr(owner, name) and getattr(owner, name, 7) == 7
+            with pytest.raises(AttributeError, match=f"^'{type(owner).__name__}' object has no attribute '{name}'$"):
+                getattr(owner, name)
+    assert np.asarray(x).shape == (3, 4) and pickle.loads(pickle.dumps(x)).shape == (3, 4) and copy.deepcopy(net).layers[0].units == 2
+
+
+def error(call):
+    with pytest.raises(lm.errors.TypeMismatch) as caught:
+        call()
+    assert __file__ in caught.value.where and caught.value.fix in str(caught.value)
+    return caught.value.fix
+
+
+@pytest.mark.parametrize("call, fix", [
+    (lambda: lm.sum(x, dim=1), "write axis="), (lambda: x.max(dim=1), "write axis="), (lambda: lm.mean(x, keepdim=True), "write keepdims="), (lambda: lm.concat([x, x], dim=0), "write axis="), (lambda: lm.softmax(x, dim=-1), "write axis="),
+    (lambda: lm.optim.SGD(lr=0.1), "write learning_rate="), (lambda: lm.optim.Adam(betas=(0.9, 0.99)), "write beta_1="), (lambda: lm.optim.Adam(eps=1e-8), "write epsilon="), (lambda: lm.one_hot([0], depth=3), "write classes="),
+    (lambda: lm.one_hot([0], num_classes=3), "write classes="), (lambda: lm.clip(x, min=0.0), "write low="), (lambda: lm.Variable(1.0, requires_grad=False), "write trainable="), (lambda: lm.vmap(lm.sin, in_dims=0), "write in_axes="),
+    (lambda: lm.random.normal((2,), stddev=2.0), "write deviation="), (lambda: lm.zeros((2, 3), device="gpu"), 'leave it out, and write with lm.device("gpu:0"): around the call'), (lambda: lm.ones((2,), dtyp=lm.int32), "write dtype="),
+    (lambda: lm.nn.Dense(out_features=3), "write units="), (lambda: lm.function(abs, jit_compile=True), "leave it out: every traced function is compiled"), (lambda: lm.tanh(x, quantum=3), "it may be one of: x")])
+def test_an_argument_of_another_framework_is_told_its_name(call, fix):
+    assert error(call) == fix
+
+
+@pytest.mark.parametrize("call, fix", [
+    (lambda: lm.zeros(2, 3), "pass the shape as one tuple: zeros((2, 3))"), (lambda: lm.ones(2, 3, dtype=lm.float32), "pass the shape as one tuple: ones((2, 3))"), (lambda: lm.concat(x, x), "pass the parts as one list: concat([a, b])"),
+    (lambda: lm.stack(x, x), "pass the parts as one list: stack([a, b])"), (lambda: lm.transpose(x, 0, 1), "write lm.swapaxes(x, 0, 1), or transpose with all axes as one tuple"), (lambda: lm.max(x, x), "write lm.maximum(a, b): max is over the elements of one tensor"),
+    (lambda: x.to(lm.float64), "write x.astype(lm.float64)"), (lambda: lm.nn.Sequential(lm.nn.Dense(1), lm.nn.Dense(2)), "pass the layers as one list: Sequential([first, second])"), (lambda: lm.nn.Dense(3, 4), "write Dense(4): the first call says how many inputs there are"),
+    (lambda: lm.nn.LSTM(3, 4), "write LSTM(4): the first call says how many inputs there are"), (lambda: lm.random.normal(lm.random.key(0), (2, 3)), "write normal((2, 3), key=key): the shape comes first"),
+    (lambda: lm.nn.Sequential([lm.relu]), "write lm.nn.Lambda(lm.relu), or activation= of the layer before"), (lambda: lm.nn.Sequential([lm.nn.ReLU]), "write ReLU(...)")])
+def test_arguments_in_another_order_are_told_ours(call, fix):
+    assert error(call) == fix
+
+
+def test_right_calls_are_not_touched():
+    assert lm.zeros((2, 3)).shape == (2, 3) and lm.ones(2).shape == (2,) and lm.max(x, 0).shape == (4,) and lm.concat([x, x], 1).shape == (3, 8) and lm.nn.Dense(3, "relu").units == 3
+    fix = error(lambda: lm.concat(x, 1.5))
+    assert fix == "pass an int"
+
+
+def test_a_layer_with_forward_is_told_to_rename_it():
+    class Torch(lm.nn.Layer):
+        def forward(self, x):
+            return x
+
+    class Empty(lm.nn.Model):
+        pass
+
+    for layer, fix in ((Torch(), "rename forward to call"), (Empty(), "define call(self, inputs) in the class")):
+        with pytest.raises(lm.errors.NotDefined) as caught:
+            layer(x)
+        assert caught.value.fix == fix and isinstance(caught.value, NotImplementedError) and __file__ in caught.value.where
+
+
+def test_fit_does_not_pass_over_a_train_step_of_ones_own():
+    class Own(lm.nn.Model):
+        def __init__(self):
+            super().__init__()
+            self.d = lm.nn.Dense(1)
+
+        def call(self, x):
+            return self.d(x)
+
+        def train_step(self, data):
+            raise AssertionError
+
+    model = Own()
+    model.compile("adam", "mse")
+    with pytest.raises(lm.errors.StateError, match="defines train_step.., which fit does not call"):
+        model.fit(np.ones((4, 2), "float32"), np.ones((4, 1), "float32"))
+
+
+def test_fit_compares_the_numbers_of_rows():
+    model = lm.nn.Sequential([lm.nn.Dense(1)])
+    model.compile("adam", "mse")
+    a, b = np.ones((4, 2), "float32"), np.ones((5, 1), "float32")
+    for call in (lambda: model.fit(a, b), lambda: model.evaluate(a, b), lambda: model.fit([a, a], b), lambda: model.fit(a, b[:4], sample_weight=np.ones(5, "float32")), lambda: model.fit(a.tolist(), b)):
+        with pytest.raises(lm.errors.InvalidArgument, match=r"x has 4 rows.* has 5 rows"):
+            call()
+    for wrong in (0, -1, 2.0, True):
+        with pytest.raises(lm.errors.InvalidArgument, match="batch_size"):
+            model.fit(a, b[:4], batch_size=wrong)
+
+
+def test_cond_takes_operands_as_switch_does():
+    for pred in (True, lm.constant(True)):
+        for call in (lm.cond, lm.function(lambda *given: lm.cond(pred, lambda a, b: a + b, lambda a, b: a - b, *given))):
+            given = (lm.constant(3), lm.constant(1))
+            assert int(call(pred, lambda a, b: a + b, lambda a, b: a - b, *given) if call is lm.cond else call(*given)) == 4
+    assert float(lm.grad(lambda a: lm.cond(a > 1, lambda a: a * a, lambda a: a, a))(lm.constant(3.0))) == 6
+
+
+def test_parts_of_the_core_can_be_imported_by_name():
+    program = "import lamina.random as random, lamina.config, lamina.cuda\nfrom lamina.random import normal\nimport lamina as lm\nassert random is lm.random and normal((2,)).shape == (2,)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
+
+
+def test_optimizers_are_shown_by_name_and_rate():
+    assert repr(lm.optim.SGD(0.25)) == "<lm.optim.SGD, learning rate 0.25>"
+    shown = []
+    lm.function(lambda x: shown.append(repr(adam)) or x)(x)
+    assert shown[0].startswith("<lm.optim.Adam")
