@@ -160,10 +160,11 @@ def _to_onnx(lm, what, source, target, signature):
     from lamina._program import graphs_of, model_functions
 
     functions = what.signatures if hasattr(what, "signatures") else model_functions(what)  # of a saved program; of a .keras file
-    if signature is None and len(functions) != 1 or signature is not None and signature not in functions:
-        raise lm.errors.NotFound(f"convert: {source} has {len(functions)} signatures" if signature is None else f"convert: {source} has no signature '{signature}'",
+    given, signature = signature, signature or _commands.meant_of(functions)
+    if signature not in functions:
+        raise lm.errors.NotFound(f"convert: {source} has {len(functions)} signatures" if given is None else f"convert: {source} has no signature '{given}'",
                                  "the command line", f"it has {', '.join(functions) or 'none'}", "name one of them with --signature")
-    function = functions[signature] if signature is not None else next(iter(functions.values()))
+    function = functions[signature]
     lm.onnx.save(function if hasattr(function, "graph_for") else graphs_of(function)[0][0], target)
 
 
@@ -210,7 +211,7 @@ def _run(arguments):
               "Converts by the endings of the names: .onnx and .keras are files, all else is the folder of a saved program.")
     one.add_argument("source", metavar="SOURCE", help="policy.onnx, policy.keras, or the folder of a saved program")
     one.add_argument("target", metavar="TARGET", help="policy.onnx, or the folder of a saved program; takes the place of the one before")
-    one.add_argument("--signature", metavar="NAME", help="which function, of a saved program that has several")
+    one.add_argument("--signature", metavar="NAME", help="which function; by default the only one, serving_default or call")
     one.add_argument("--json", action="store_true", help="prints what was written as JSON")
     one = add("launch", lambda lm, given, out: _launched(given), "starts a program as several ranks, by mpirun or srun", "python -m lamina launch -n 4 train.py --epochs 10",
               "Prints the mpirun or srun command that it runs. The exit status is the job's.")

@@ -18,12 +18,16 @@ def program_of(lm, folder):
     return lm._core._Module.load(folder)
 
 
+def meant_of(functions):
+    """The function that is meant where no name is given: the only one, or what saved programs and models are called by; None if there is none such."""
+    return next(iter(functions)) if len(functions) == 1 else next((name for name in ("serving_default", "call") if name in functions), None)
+
+
 def function_of(lm, folder, signature):
     """(its name, the first graph of one function of a saved program)."""
     program = program_of(lm, folder)
     functions = program.signatures
-    if signature is None and len(functions) == 1:
-        signature = next(iter(functions))
+    signature = signature or meant_of(functions)
     if signature not in functions:
         what = f"{folder} has {len(functions)} signatures" if signature is None else f"{folder} has no signature '{signature}'"
         raise lm.errors.NotFound(what, "the command line", f"it has {', '.join(functions) or 'none'}", "name one of them with --signature")
@@ -133,7 +137,7 @@ def add_to(add):
     """Adds the commands; add(name, run, help, example, **more) gives a parser."""
     def of_a_function(one):
         one.add_argument("folder", metavar="FOLDER", help="a saved program, from lm.save")
-        one.add_argument("--signature", metavar="NAME", help="which function, of a program that has several")
+        one.add_argument("--signature", metavar="NAME", help="which function; by default the only one, serving_default or call")
         one.add_argument("--batch", type=int, default=1, metavar="N", help="what every open length is; by default 1")
         one.add_argument("--json", action="store_true", help="prints the figures as JSON")
 

@@ -47,13 +47,28 @@ TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::
   return to_python(arange(number(first), number(last), number(step), d));
 }
 
+// The part of docstrings that follows from the table's columns.
+#define LAMINA_DOMAIN_floating "Integers and bools are computed as float32."
+#define LAMINA_DOMAIN_numeric "For numbers of every dtype."
+#define LAMINA_DOMAIN_any "For every dtype."
+#define LAMINA_DOMAIN_integer "For integers; other dtypes raise TypeMismatch."
+#define LAMINA_DOMAIN_bits "For integers and bools; other dtypes raise TypeMismatch."
+#define LAMINA_DOMAIN_boolean "For bools; other dtypes raise TypeMismatch."
+#define LAMINA_SHAPES_same(names) "the result has the shape and dtype of " names ". "
+#define LAMINA_SHAPES_boolean(names) "the result is bool, of the shape of " names ". "
+
 void bind_elementwise(nb::module_& m) {
-#define LAMINA_BIND_1(name, doc) m.def(#name, &call_unary<lamina::name>, nb::arg("x"), doc);
-#define LAMINA_BIND_2(name, doc) m.def(#name, &call_binary<lamina::name>, nb::arg("a"), nb::arg("b"), doc);
+#define LAMINA_BIND_1(name, domain, result, doc) \
+  m.def(#name, &call_unary<lamina::name>, nb::arg("x"), doc "\n\nElementwise: " LAMINA_SHAPES_##result("x") LAMINA_DOMAIN_##domain);
+#define LAMINA_BIND_2(name, domain, result, doc)                                                                \
+  m.def(#name, &call_binary<lamina::name>, nb::arg("a"), nb::arg("b"),                                          \
+        doc "\n\nElementwise: " LAMINA_SHAPES_##result("both together, which broadcast") LAMINA_DOMAIN_##domain \
+        " Tensors of "                                                                                          \
+        "different dtypes raise TypeMismatch, shapes that do not broadcast InvalidArgument.");
 #define ELEMENTWISE(name, operands, domain, result, cost, access, gradient, doc) \
-  LAMINA_IF_FUNCTION(access, LAMINA_BIND_##operands(name, doc))
+  LAMINA_IF_FUNCTION(access, LAMINA_BIND_##operands(name, domain, result, doc))
 #include "kernels/shared/elementwise_ops.inc"
-  LAMINA_BIND_2(pow, doc_of("pow"))
+  m.def("pow", &call_binary<lamina::pow>, nb::arg("a"), nb::arg("b"), doc_of("pow"));
   m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), doc_of("stop_gradient"));
   m.def(
       "where",

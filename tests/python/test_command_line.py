@@ -180,3 +180,16 @@ def test_ctrl_c_stops_a_command_and_keeps_the_trace(policy, tmp_path):
         time.sleep(2)
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "lamina: stopped\n" and process.wait(60) == 130
+
+
+def test_a_saved_model_needs_no_signature(tmp_path):
+    net = lm.nn.Sequential([lm.nn.Dense(3)], name="net")
+    net.compile("adam", "mse")
+    net.fit(lm.ones((8, 5)), lm.ones((8, 3)), epochs=1, verbose=0)
+    lm.save(net, str(tmp_path / "net"))
+    told = data(lamina("info", "net", "--json", folder=tmp_path))
+    assert {"call", "train_step"} <= set(told["signatures"])
+    assert data(lamina("bench", "net", "--seconds", 0.05, "--json", folder=tmp_path))["function"] == "call"
+    assert data(lamina("explain", "net", "--json", folder=tmp_path))["function"] == "call"
+    pytest.importorskip("onnx", reason="onnx is not installed; convert writes its files with it")
+    assert data(lamina("convert", "net", "net.onnx", "--json", folder=tmp_path))["bytes"] > 0

@@ -100,8 +100,10 @@ def test_of_several_functions_one_is_named(tmp_path, capsys):
     net.fit(x, x[:, :2], verbose=0)
     program, file = str(tmp_path / "program"), str(tmp_path / "net.onnx")
     lm.save(net, program)
-    assert command.main(["convert", program, file]) == 1
+    assert command.main(["convert", program, file, "--signature", "step"]) == 1
     assert "it has call, train_step" in capsys.readouterr().err
+    assert command.main(["convert", program, file]) == 0  # call, which is meant
+    np.testing.assert_allclose(lm.onnx.load(file)(x).numpy(), net(x).numpy(), atol=1e-6)
     assert command.main(["convert", program, file, "--signature", "call"]) == 0
     np.testing.assert_allclose(lm.onnx.load(file)(x).numpy(), net(x).numpy(), atol=1e-6)
     lm.save({"call": lm.function(lambda x: x, input_signature=[N([2], F32)])}, program)

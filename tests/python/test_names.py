@@ -54,6 +54,19 @@ def test_every_public_name_and_method_has_a_text_beside_its_signature():
     assert seen > 300
 
 
+def test_functions_of_elements_say_shapes_dtypes_and_errors():
+    seen = 0
+    for name, value in callables():
+        if name.startswith(("lamina.", "lamina.xp.")) and "Elementwise: " in (value.__doc__ or ""):
+            seen += 1
+            text = text_of(value).partition("Elementwise: ")[2]
+            assert "shape" in text or "broadcast" in text, name
+            assert "TypeMismatch" in text or "every dtype" in text or "computed as float32" in text, name
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "kernels", "shared", "elementwise_ops.inc"), encoding="utf-8") as table:
+        functions = re.findall(r"^ELEMENTWISE\((\w+), [12], \w+, \w+, \w+, function,", table.read(), re.M)
+    assert len(functions) > 60 and all("Elementwise: " in getattr(lm, name).__doc__ for name in functions) and seen > 100
+
+
 def test_every_public_method_has_a_signature():
     seen = 0
     for name, value in callables():

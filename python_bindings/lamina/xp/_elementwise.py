@@ -37,7 +37,8 @@ def _binary(name, op, kinds):
 def _named(function, name, doc):
     function.__name__ = function.__qualname__ = name
     signature, _, text = doc.partition("\n\n")
-    function.__doc__ = text if ") -> lamina._core" in signature else doc  # nanobind puts the signature in front
+    text = (text if ") -> lamina._core" in signature else doc).partition("\n\nElementwise: ")[0]  # nanobind puts the signature in front; other rules for dtypes hold here
+    function.__doc__ = f"{text}\n\nElementwise: arrays are promoted to one dtype and broadcast. TypeMismatch for dtypes that the standard leaves out, InvalidArgument for shapes that do not broadcast."
     return function
 
 
