@@ -100,7 +100,7 @@ void require_one_element(const Tensor& t) {
     throw Error(ErrorKind::invalid_argument, {.what = cat("item(): the tensor is ", t.type(), " and has ", t.size(), " elements"),
                                               .where = "",
                                               .why = "only a tensor of one element is one number",
-                                              .fix = "take one element first, or use to_vector()"});
+                                              .fix = "take one element, reduce it as with all() or sum(), or read it as an array"});
 }
 
 Tensor Tensor::as_array(bool from_host) const {

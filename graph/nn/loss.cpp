@@ -73,7 +73,10 @@ Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) 
   else if (p.rank() == t.rank() + 1 && ends_in_one(p))
     p = without_last_axis(p, at);
   if (t.rank() != p.rank())
-    bad_shapes(loss, t, p, at, "they have different numbers of dimensions", "pass targets of the predictions' shape");
+    bad_shapes(loss, t, p, at, "they have different numbers of dimensions",
+               std::string_view(loss) == "categorical_crossentropy"
+                   ? "pass one-hot targets, or class numbers to sparse_categorical_crossentropy"
+                   : "pass targets of the predictions' shape");
   for (size_t i = 0; i < p.shape().size(); ++i) {
     const Dim a = t.shape()[i], b = p.shape()[i];
     if (a.known() && b.known() && a != b)

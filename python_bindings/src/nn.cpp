@@ -43,7 +43,8 @@ nn::Activation to_activation(nb::handle value) {
   if (value.is_none()) return {};
   if (PyUnicode_Check(value.ptr())) return nn::Activation(nb::cast<std::string>(value));
   if (!PyCallable_Check(value.ptr()))
-    throw_type_error(cat(a_type(value.ptr()), " is not an activation"), "", "pass a name or a function of a tensor");
+    throw_type_error(cat(a_type(value.ptr()), " is not an activation"), "it is applied to the layer's outputs",
+                     "pass a name such as \"relu\", or a function of a tensor");
   nb::object function = nb::borrow(value);
   return nn::Activation("custom", [function](const Operand& x) { return to_tensor(function(to_python(x.resolve()))); });
 }

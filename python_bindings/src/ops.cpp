@@ -49,7 +49,7 @@ TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::
 
 // The part of docstrings that follows from the table's columns.
 #define LAMINA_DOMAIN_floating "Integers and bools are computed as float32."
-#define LAMINA_DOMAIN_numeric "For numbers of every dtype."
+#define LAMINA_DOMAIN_numeric "For integers and floating point; bools raise TypeMismatch."
 #define LAMINA_DOMAIN_any "For every dtype."
 #define LAMINA_DOMAIN_integer "For integers; other dtypes raise TypeMismatch."
 #define LAMINA_DOMAIN_bits "For integers and bools; other dtypes raise TypeMismatch."

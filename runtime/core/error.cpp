@@ -13,7 +13,9 @@ std::string text(const Error::Parts& p) {
   return s;
 }
 
-// Levenshtein distance.
+char lower(char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; }
+
+// Levenshtein distance, in lower case.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -22,7 +24,7 @@ size_t distance(const std::string& a, const std::string& b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (lower(a[i - 1]) != lower(b[j - 1]))});
       diagonal = above;
     }
   }
@@ -74,6 +76,7 @@ Error unknown_name(const std::string& what_kind, const std::string& name, std::v
   for (std::string& one : existing) nearest.emplace_back(distance(beginning, one.substr(0, kCompared)), std::move(one));
   std::stable_sort(nearest.begin(), nearest.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < existing.size(); ++i) existing[i] = std::move(nearest[i].second);
+  const bool near = !existing.empty() && 2 * nearest.front().first <= std::max(beginning.size(), existing.front().size());
   std::string list;
   for (size_t i = 0; i < std::min(existing.size(), kShown); ++i) list += (list.empty() ? "" : ", ") + existing[i];
   if (existing.size() > kShown) list += cat(" and ", existing.size() - kShown, " more");
@@ -81,7 +84,9 @@ Error unknown_name(const std::string& what_kind, const std::string& name, std::v
                {.what = cat("there is no ", what_kind, " named '", beginning, name.size() > kCompared ? "..." : "", "'"),
                 .where = "",
                 .why = existing.empty() ? cat("there is no ", what_kind, " at all") : "there are: " + list,
-                .fix = existing.empty() ? "" : cat("did you mean '", existing.front(), "'?")});
+                .fix = existing.empty() ? ""
+                       : near           ? cat("did you mean '", existing.front(), "'?")
+                                        : "use one of these"});
 }
 
 }  // namespace lamina

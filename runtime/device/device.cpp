@@ -38,7 +38,7 @@ Device parse_device(std::string_view s) {
     return Error(ErrorKind::not_found, {.what = cat("'", s, "' is not a device"),
                                         .where = "",
                                         .why = "a device is written cpu:0, gpu:0, null:h100 or, for traced functions, auto",
-                                        .fix = "see lm.config.list_devices()"});
+                                        .fix = s.starts_with("cuda") ? cat("write gpu", s.substr(4)) : "see lm.config.list_devices()"});
   };
   auto number = [&](std::string_view t) {
     int16_t n = 0;

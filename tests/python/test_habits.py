@@ -72,6 +72,16 @@ def test_arguments_in_another_order_are_told_ours(call, fix):
     assert error(call) == fix
 
 
+def test_texts_of_the_core_name_what_to_write():
+    for call, fix in ((lambda: lm.device("cuda"), "write gpu"), (lambda: lm.device("cuda:1"), "write gpu:1"), (lambda: x.to("cuda:0"), "write gpu:0"), (lambda: lm.nn.Dense(2, "ReLU"), "did you mean 'relu'?"),
+                      (lambda: lm.nn.Dense(2, "quantum"), "use one of these"), (lambda: bool(x > 0), "take one element, reduce it as with all() or sum(), or read it as an array"),
+                      (lambda: lm.losses.CategoricalCrossentropy()(lm.constant([0, 1]), lm.ones((2, 4))), "pass one-hot targets, or class numbers to sparse_categorical_crossentropy"),
+                      (lambda: lm.losses.mse(lm.ones(2), lm.ones((2, 4))), "pass targets of the predictions' shape")):
+        with pytest.raises(lm.errors.Error) as caught:
+            call()
+        assert caught.value.fix == fix
+
+
 def test_right_calls_are_not_touched():
     assert lm.zeros((2, 3)).shape == (2, 3) and lm.ones(2).shape == (2,) and lm.max(x, 0).shape == (4,) and lm.concat([x, x], 1).shape == (3, 8) and lm.nn.Dense(3, "relu").units == 3
     fix = error(lambda: lm.concat(x, 1.5))

@@ -22,6 +22,8 @@ TEST(Error, UnknownNamesListTheNearestFirst) {
   EXPECT_EQ(e.kind, ErrorKind::not_found);
   EXPECT_EQ(e.parts.why.substr(0, 18), "there are: softmax");
   EXPECT_EQ(e.parts.fix, "did you mean 'softmax'?");
+  EXPECT_EQ(unknown_name("op", "ReLU", {"selu", "relu", "elu"}).parts.fix, "did you mean 'relu'?");
+  EXPECT_EQ(unknown_name("op", "quantum", {"add", "softmax", "relu"}).parts.fix, "use one of these");
 }
 
 // A name may be a file's, and of any length.
