@@ -164,9 +164,11 @@ def _wrong_value(parameter, value, large):
 
 
 def _near(name, names):
-    import difflib
-    found = difflib.get_close_matches(name, names, 1, 0.6)
-    return found[0] if found else None
+    """The argument that is meant: one letter off, or of some of the same words and no other."""
+    from ._elsewhere import _near as near
+
+    words = set(name.split("_"))
+    return next((one for one in names if near(name, one)), None) or next((one for one in names if set(one.split("_")) <= words or words <= set(one.split("_"))), None)
 
 
 def _misfit(name, parameters, args, kwargs, bound_self):

@@ -29,19 +29,27 @@ LAYER = {
     "save": 'lm.save(net, folder), or lm.nn.save_file(net, "net.keras")', "save_weights": "lm.save_weights(net, path)", "to": 'with lm.device("gpu:0"): around the first call', "train": "net(x, training=True); fit does it by itself",
     "trainable_weights": "net.trainable_variables", "weights": "net.variables", "zero_grad": _NO_ZEROS,
 }
+DATASET = {
+    "apply": "function(dataset)", "as_numpy_iterator": "x.numpy() in a loop over it", "cardinality": "len(dataset)", "element_spec": "next(iter(dataset)), which shows dtypes and shapes", "enumerate": "enumerate(dataset)", "flat_map": "dataset.interleave(f)", "reduce": "a loop over it",
+    "unbatch": "a loop over its batches and their rows", "window": "dataset.batch(n)",
+}
 OPTIMIZER = {
     "apply": "optimizer.apply_gradients(zip(gradients, variables))", "init": "leave it out: the first apply_gradients makes its state", "lr": "optimizer.learning_rate", "minimize": "optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))",
     "param_groups": "optimizer.learning_rate, or an optimizer for each group", "step": "optimizer.apply_gradients(zip(gradients, variables))", "update": "optimizer.apply_gradients(zip(gradients, variables))", "zero_grad": _NO_ZEROS,
 }
 # another framework's name of an argument -> names here, of which the function has one
 ARGUMENTS = {
-    "a_max": ("high",), "a_min": ("low",), "argnum": ("argnums",), "begin_axis": ("axis",), "betas": ("beta_1",), "bias": ("use_bias",), "clip_value_max": ("high",), "clip_value_min": ("low",), "depth": ("classes",), "dim": ("axis", "axes"),
+    "a_max": ("high",), "a_min": ("low",), "argnum": ("argnums",), "axes": ("axis",), "axis": ("axes",), "begin_axis": ("axis",), "betas": ("beta_1",), "constant_values": ("value",), "drop_last": ("drop_remainder",), "embedding_dim": ("output_dim",), "filepath": ("path",), "hidden_size": ("units",), "num_embeddings": ("input_dim",), "weights": ("sample_weight",), "bias": ("use_bias",), "clip_value_max": ("high",), "clip_value_min": ("low",), "depth": ("classes",), "dim": ("axis", "axes"),
     "dims": ("axis", "axes"), "eps": ("epsilon",), "high": ("high", "upper"), "in_dims": ("in_axes",), "keep_dims": ("keepdims",), "keepdim": ("keepdims",), "loc": ("mean",), "lr": ("learning_rate",), "max": ("high",), "maxval": ("high", "upper"),
     "min": ("low",), "minval": ("low", "lower"), "nb_epoch": ("epochs",), "num_classes": ("classes",), "out_channels": ("filters",), "out_dims": ("out_axes",), "out_features": ("units",), "p": ("rate",), "perm": ("axes",),
     "reduce_retracing": ("relax_shapes",), "requires_grad": ("trainable",), "scale": ("deviation",), "shuffle_buffer": ("buffer_size",), "size": ("shape",), "std": ("deviation",), "stddev": ("deviation",), "tensors": ("parts",), "values": ("parts",),
 }
 # what an argument that no function here has is for -> what to do
 WITHOUT = {
+    "activity_regularizer": "leave it out, and add the penalty of the outputs to the loss in a loop of your own", "batch_first": "leave it out: the batch is the first axis", "direction": "write descending=True, or leave it out",
+    "embed_dim": "leave it out: the first call says it; key_dim is the size of one head", "input_size": "leave it out: the first call says it", "max_queue_size": "leave it out; a Dataset reads ahead: prefetch(n)", "normalized_shape": "leave it out: the last axis is normalised",
+    "num_layers": "leave it out, and put several layers into a Sequential", "save_weights_only": "leave it out: a path that ends in .safetensors gets the weights alone", "start_dim": "leave it out: all axes but the first become one",
+    "use_multiprocessing": "leave it out; a Dataset reads in threads: host_map(f, parallel=8)", "workers": "leave it out; a Dataset reads in threads: host_map(f, parallel=8)",
     "device": 'leave it out, and write with lm.device("gpu:0"): around the call', "donate_argnums": "leave it out: Variables are updated in place", "in_channels": "leave it out: the first call says it", "in_features": "leave it out: the first call says it",
     "input_dim": "leave it out: the first call says it", "jit_compile": "leave it out: every traced function is compiled", "static_argnums": "leave it out: Python values are static, tensors are not",
     "static_argnames": "leave it out: Python values are static, tensors are not",
@@ -50,9 +58,15 @@ WITHOUT = {
 
 def missing_attribute(kind, table, owner, name, where):
     """The AttributeError for an attribute that an object does not have."""
+    import inspect
+
     import lamina as lm
 
     fix = table.get(name)
+    if kind == "Layer" and not owner.built and name in inspect.unwrap(type(owner).build).__code__.co_names:
+        error = AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}' yet\n  where: {where}\n  why:   its weights exist from the first call on\n  fix:   call it on data once, or start the model with lm.nn.Input")
+        error.missing = owner, name
+        return error
     if fix is None and kind in ("Tensor", "Variable"):
         x = "x" if kind == "Tensor" else "v"
         if kind == "Variable" and not name.startswith("_") and hasattr(lm.Tensor, name):
@@ -119,6 +133,8 @@ def positions(name, parameters, args):
         return f"pass the shape as one tuple: {short}({tuple(args)})"
     if first == "shape" and len(args) > 1 and isinstance(args[0], tensors) and isinstance(args[1], (tuple, list)):
         return f"write {short}({tuple(args[1])}, key=key): the shape comes first"
+    if first == "shape" and len(args) > 1 and isinstance(args[0], (int, float)) and isinstance(args[-1], (tuple, list)):
+        return f"write {short}({tuple(args[-1])}, {', '.join(map(str, args[:-1]))}): the shape comes first"
     if first == "parts" and len(args) > 1 and isinstance(args[0], tensors) and isinstance(args[1], tensors):
         return f"pass the parts as one list: {short}([a, b])"
     if short == "transpose" and len(whole) == 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import atexit
 import os
 
-from . import _border, _core, _elsewhere, errors
+from . import _border, _core, _elsewhere, _habits, errors
 from ._structure import Structure, flatten, unflatten
 
 TYPE_CHECKING = False
@@ -502,6 +502,7 @@ def _count(name, value, least=1):
 
 # Threads that still run the user's code when this time is over are left to the end of the process.
 atexit.register(_core.data._end_threads, 5000)
+_habits.hints(Dataset, "Dataset", _habits.DATASET)
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
     __getattr__, __dir__ = _elsewhere.names_of("lm.data", __all__)
 _border.guard(globals())

@@ -47,7 +47,7 @@ class ProgressBar:
 
     def __init__(self, total: int | None, verbose: int = 1, file=None, clock=time.perf_counter):
         self.total = total
-        self.verbose = verbose
+        self.verbose = 1 if verbose == "auto" else verbose
         self.file = sys.stdout if file is None else file
         self.clock = clock
         self.start = clock()

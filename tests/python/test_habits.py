@@ -12,10 +12,10 @@ from lamina import _habits
 from test_names import leads_somewhere
 
 x, v, net, adam = lm.ones((3, 4)), lm.Variable([1.0, 2.0]), lm.nn.Sequential([lm.nn.Dense(2)]), lm.optim.Adam(0.1)
-TABLES = [(x, _habits.TENSOR), (v, _habits.VARIABLE), (net, _habits.LAYER), (adam, _habits.OPTIMIZER)]
+TABLES = [(lm.data.Dataset.range(3), _habits.DATASET), (x, _habits.TENSOR), (v, _habits.VARIABLE), (net, _habits.LAYER), (adam, _habits.OPTIMIZER)]
 
 
-@pytest.mark.parametrize("owner, table", TABLES, ids=["Tensor", "Variable", "Layer", "Optimizer"])
+@pytest.mark.parametrize("owner, table", TABLES, ids=["Dataset", "Tensor", "Variable", "Layer", "Optimizer"])
 def test_an_attribute_of_another_framework_is_told_what_to_write(owner, table):
     for name, written in table.items():
         assert not hasattr(owner, name), name
@@ -57,7 +57,11 @@ def error(call):
     (lambda: lm.optim.SGD(lr=0.1), "write learning_rate="), (lambda: lm.optim.Adam(betas=(0.9, 0.99)), "write beta_1="), (lambda: lm.optim.Adam(eps=1e-8), "write epsilon="), (lambda: lm.one_hot([0], depth=3), "write classes="),
     (lambda: lm.one_hot([0], num_classes=3), "write classes="), (lambda: lm.clip(x, min=0.0), "write low="), (lambda: lm.Variable(1.0, requires_grad=False), "write trainable="), (lambda: lm.vmap(lm.sin, in_dims=0), "write in_axes="),
     (lambda: lm.random.normal((2,), stddev=2.0), "write deviation="), (lambda: lm.zeros((2, 3), device="gpu"), 'leave it out, and write with lm.device("gpu:0"): around the call'), (lambda: lm.ones((2,), dtyp=lm.int32), "write dtype="),
-    (lambda: lm.nn.Dense(out_features=3), "write units="), (lambda: lm.function(abs, jit_compile=True), "leave it out: every traced function is compiled"), (lambda: lm.tanh(x, quantum=3), "it may be one of: x")])
+    (lambda: lm.nn.Dense(out_features=3), "write units="), (lambda: lm.nn.Conv2D(8, 3, stride=2), "write strides="), (lambda: lm.data.Dataset.range(3).map(lm.sin, num_parallel_calls=2), "write parallel="),
+    (lambda: lm.data.Dataset.range(3).batch(2, drop_last=True), "write drop_remainder="), (lambda: lm.nn.MultiHeadAttention(embed_dim=8, num_heads=2), "leave it out: the first call says it; key_dim is the size of one head"),
+    (lambda: lm.nn.Dense(3, activity_regularizer="l1"), "leave it out, and add the penalty of the outputs to the loss in a loop of your own"), (lambda: lm.nn.Embedding(num_embeddings=3, embedding_dim=2), "write input_dim="),
+    (lambda: lm.nn.ModelCheckpoint("a.keras", save_weights_only=True), "leave it out: a path that ends in .safetensors gets the weights alone"), (lambda: net.fit(x, x, epoch=3), "write epochs="),
+    (lambda: lm.pad(x, 1, constant_values=2), "write value="), (lambda: lm.function(abs, jit_compile=True), "leave it out: every traced function is compiled"), (lambda: lm.tanh(x, quantum=3), "it may be one of: x")])
 def test_an_argument_of_another_framework_is_told_its_name(call, fix):
     assert error(call) == fix
 
@@ -67,7 +71,7 @@ def test_an_argument_of_another_framework_is_told_its_name(call, fix):
     (lambda: lm.stack(x, x), "pass the parts as one list: stack([a, b])"), (lambda: lm.transpose(x, 0, 1), "write lm.swapaxes(x, 0, 1), or transpose with all axes as one tuple"), (lambda: lm.max(x, x), "write lm.maximum(a, b): max is over the elements of one tensor"),
     (lambda: x.to(lm.float64), "write x.astype(lm.float64)"), (lambda: lm.nn.Sequential(lm.nn.Dense(1), lm.nn.Dense(2)), "pass the layers as one list: Sequential([first, second])"), (lambda: lm.nn.Dense(3, 4), "write Dense(4): the first call says how many inputs there are"),
     (lambda: lm.nn.LSTM(3, 4), "write LSTM(4): the first call says how many inputs there are"), (lambda: lm.random.normal(lm.random.key(0), (2, 3)), "write normal((2, 3), key=key): the shape comes first"),
-    (lambda: lm.nn.Sequential([lm.relu]), "write lm.nn.Lambda(lm.relu), or activation= of the layer before"), (lambda: lm.nn.Sequential([lm.nn.ReLU]), "write ReLU(...)")])
+    (lambda: lm.random.normal(0.0, 1.0, (2,)), "write normal((2,), 0.0, 1.0): the shape comes first"), (lambda: lm.nn.Sequential([lm.relu]), "write lm.nn.Lambda(lm.relu), or activation= of the layer before"), (lambda: lm.nn.Sequential([lm.nn.ReLU]), "write ReLU(...)")])
 def test_arguments_in_another_order_are_told_ours(call, fix):
     assert error(call) == fix
 
@@ -118,6 +122,36 @@ def test_fit_does_not_pass_over_a_train_step_of_ones_own():
     model.compile("adam", "mse")
     with pytest.raises(lm.errors.StateError, match="defines train_step.., which fit does not call"):
         model.fit(np.ones((4, 2), "float32"), np.ones((4, 1), "float32"))
+
+
+def test_weights_that_do_not_exist_yet_are_no_misspelt_name():
+    for layer, name in ((lm.nn.Dense(2), "kernel"), (lm.nn.BatchNorm(), "gamma"), (lm.nn.Embedding(3, 2), "embeddings")):
+        with pytest.raises(AttributeError, match="no attribute .* yet\n.*\n.*from the first call on"):
+            getattr(layer, name)
+        assert not hasattr(layer, name)
+
+
+def test_fit_and_predict_take_what_keras_takes(capsys):
+    model = lm.nn.Sequential([lm.nn.Dense(1)])
+    model.compile("sgd", "mse")
+    a, b = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
+    model.fit(a, b, verbose="auto", callbacks=None, validation_data=[a, b])
+    assert "val_loss" in capsys.readouterr().out
+    stop = lm.nn.EarlyStopping("loss", patience=1, min_delta=1e9, verbose=1)
+    assert len(model.fit(a, b, epochs=5, verbose=0, callbacks=stop).history["loss"]) == 2
+    assert capsys.readouterr().out == "Epoch 2: stopped, loss has not become better for 1 epochs\n"
+    assert model.predict(a, verbose=0).shape == (4, 1) and capsys.readouterr().out == ""
+    assert model.predict(a, batch_size=2, verbose=1).shape == (4, 1) and "2/2 [====" in capsys.readouterr().out
+    with pytest.raises(lm.errors.TypeMismatch, match=r"^Model.fit: there is no argument 'epoch'"):
+        model.fit(a, b, epoch=3)
+
+
+def test_a_checkpoint_may_say_what_it_writes(tmp_path, capsys):
+    model = lm.nn.Sequential([lm.nn.Dense(1)])
+    model.compile("sgd", "mse")
+    path = str(tmp_path / "net.safetensors")
+    model.fit(np.ones((4, 2), "float32"), np.ones((4, 1), "float32"), verbose=0, callbacks=[lm.nn.ModelCheckpoint(path, verbose=1)])
+    assert capsys.readouterr().out == f"Epoch 1: saved {path}\n"
 
 
 def test_fit_compares_the_numbers_of_rows():

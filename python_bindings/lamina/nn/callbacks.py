@@ -92,10 +92,12 @@ class _Monitor(Callback):
 
 
 class EarlyStopping(_Monitor):
-    """Stops training when `monitor` has not become better by min_delta for `patience` epochs. restore_best_weights: puts back the weights of the best epoch."""
+    """Stops training when `monitor` has not become better by min_delta for `patience` epochs. restore_best_weights: puts back the weights of the best epoch. verbose: 1 prints that it
+    stopped."""
 
-    def __init__(self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, mode: str = "auto", restore_best_weights: bool = False, start_from_epoch: int = 0):
+    def __init__(self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, mode: str = "auto", restore_best_weights: bool = False, start_from_epoch: int = 0, verbose: int = 0):
         super().__init__(monitor, mode, min_delta)
+        self.verbose = verbose
         self.patience, self.restore_best_weights, self.start_from_epoch = patience, restore_best_weights, start_from_epoch
         self.stopped_epoch = None
 
@@ -114,6 +116,8 @@ class EarlyStopping(_Monitor):
         self._waited += 1
         if self._waited >= max(self.patience, 1):
             self.stopped_epoch, self.model.stop_training = epoch, True
+            if self.verbose:
+                print(f"Epoch {epoch + 1}: stopped, {self.monitor} has not become better for {self._waited} epochs", flush=True)
 
     def on_train_end(self):
         if self._weights is not None:
@@ -122,10 +126,11 @@ class EarlyStopping(_Monitor):
 
 class ModelCheckpoint(_Monitor):
     """Saves the model after every epoch, or with save_best_only after those in which `monitor` became better. The path may have fields: "net-{epoch:02d}-{val_loss:.3f}.keras";
-    it ends in .keras (the model) or .safetensors (its weights)."""
+    it ends in .keras (the model) or .safetensors (its weights). verbose: 1 prints what is written."""
 
-    def __init__(self, path, monitor: str = "val_loss", save_best_only: bool = False, mode: str = "auto"):
+    def __init__(self, path, monitor: str = "val_loss", save_best_only: bool = False, mode: str = "auto", verbose: int = 0):
         super().__init__(monitor, mode)
+        self.verbose = verbose
         self.path, self.save_best_only = os.fspath(path), save_best_only
         if not self.path.endswith((".keras", ".safetensors")):
             raise errors.InvalidArgument(f"ModelCheckpoint: the path {errors.shown(self.path)} ends in neither .keras nor .safetensors", why="the ending says what is saved", fix='call it "net.keras"')
@@ -142,6 +147,8 @@ class ModelCheckpoint(_Monitor):
             save_file(self.model, path)
         else:
             saving.save_weights(self.model, path)
+        if self.verbose:
+            print(f"Epoch {epoch + 1}: saved {path}", flush=True)
 
 
 class CSVLogger(Callback):

@@ -102,7 +102,7 @@ class Training:
         if run is not None and steps is None:
             raise errors.InvalidArgument("fit: the length of the Dataset is not known", why="a checkpoint counts the steps of an epoch", fix="pass steps_per_epoch, or fit without checkpoint")
         history = History()
-        hooks = CallbackList([history, *callbacks], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
+        hooks = CallbackList([history, *(() if callbacks is None else callbacks if isinstance(callbacks, (list, tuple)) else [callbacks])], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
         launches = Launches(train_step, batch_size, feed, steps_per_launch, hooks.of_batches or distribute or run is not None or self.run_eagerly)
         self.stop_training = False
         begun = None if run is None else run.resume(feed.data, steps, history)  # (epoch, steps done of it, totals)
@@ -155,8 +155,8 @@ class Training:
         self._require_compiled("evaluate")
         return _returned(self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbose, steps), return_dict)
 
-    def predict(self, x, *, batch_size: int = 32):
-        """The outputs for all rows of x, as NumPy arrays.
+    def predict(self, x, *, batch_size: int = 32, verbose: int = 0):
+        """The outputs for all rows of x, as NumPy arrays. verbose: as for fit.
 
         x is an array or tensor, a tuple or dict of them, or a Dataset of batches. If a Dataset's elements are tuples, only the inputs are
         used, which come first, as in fit: (inputs, labels).
@@ -166,7 +166,12 @@ class Training:
         step = self._predict_step or self._run_predict_step
         labelled = isinstance(x, Dataset)
         parts, structure = [], None
-        for element in x if labelled else Dataset.from_tensor_slices(tuple(x) if isinstance(x, list) and any(hasattr(part, "shape") for part in x) else x).batch(batch_size):
+        batches = x if labelled else Dataset.from_tensor_slices(tuple(x) if isinstance(x, list) and any(hasattr(part, "shape") for part in x) else x).batch(batch_size)
+        bar = ProgressBar(None if batches._core.endless else batches._core.size, verbose, sys.stdout)
+        for done, element in enumerate(batches, 1):
+            if bar.wants(done):
+                bar.update(done, ())
+            bar.step = done
             leaves, structure = flatten(step(inputs_of(element) if labelled else element))
             parts.append([leaf.numpy() for leaf in leaves])
             if any(part.ndim == 0 for part in parts[-1]):
@@ -174,6 +179,7 @@ class Training:
                                              fix="call the model on each batch instead")
         if structure is None:
             raise errors.InvalidArgument("predict: there is no data", fix="pass at least one row")
+        bar.finish(())
         return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
 
     def train_on_batch(self, x, y, sample_weight=None, class_weight=None, return_dict: bool = False):
@@ -292,7 +298,8 @@ class Training:
         return found
 
     def _evaluate(self, data, batch_size, verbose=0, steps=None):
-        x, y, weights = (*data, None, None)[:3] if isinstance(data, tuple) else (data, None, None)
+        pair = isinstance(data, tuple) or isinstance(data, list) and len(data) in (2, 3)
+        x, y, weights = (*data, None, None)[:3] if pair else (data, None, None)
         feed = made_feed("evaluate", x, y, batch_size, False, weights, None, steps)
         bar, totals = ProgressBar(feed.steps, verbose, sys.stdout), _Totals(self)
         for step, (inputs, labels, weights, samples) in enumerate(feed.epoch(), 1):
@@ -418,4 +425,7 @@ class _Totals:
         return _numbers(self.results())
 
 
+for _name, _method in vars(Training).items():  # errors name the class that users know
+    if callable(_method) and hasattr(_method, "__code__"):
+        _method.__qualname__ = f"Model.{_name}"
 _border.guard(globals())
