@@ -1,24 +1,25 @@
-// Elements become unsigned keys with the same order. Short rows are sorted by comparisons, others by radix sort (LSD), whose digits are as
-// wide as counting them is worth.
-// Indices travel with the keys; for 32-bit keys in the lower half of a 64-bit word. Rows are shared among threads.
+// Elements become unsigned keys with the same order, which sort_isa.cpp sorts. Indices travel with the keys, in the lower bits of 64-bit
+// words. Rows are shared among threads.
 #include "kernels/sort.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/indices.h"
 #include "kernels/cpu/shared_out.h"
+#include "kernels/cpu/sort_table.h"
 #include "kernels/cpu/strided.h"
+#include "runtime/core/config.h"
 
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kRadix = 96, kWideDigits = 16 * 1024;  // row lengths from which radix sort, and digits of 11 bits, are faster
-constexpr int64_t kFew = 64;                             // values of top_k that are kept in order while a row is read
-constexpr int64_t kSortWorthThreads = 16 * 1024;         // elements
+constexpr int64_t kFew = 64;                      // values of top_k that are kept in order while a row is read
+constexpr int64_t kSortWorthThreads = 16 * 1024;  // elements
 
 // --- keys ---
 
@@ -67,68 +68,33 @@ KeyOf<T> equal_key(T v) {
     return key_of(v == v && compute_t<T>(v) == 0 ? T(compute_t<T>(0)) : v);
 }
 
-// A key with its index. Comparing whole items makes the sort stable.
-struct Packed {
-  uint64_t word;
-  static Packed of(uint32_t key, int64_t place) { return {uint64_t(key) << 32 | uint64_t(place)}; }
-  uint32_t key() const { return uint32_t(word >> 32); }
-  int64_t place() const { return int64_t(word & 0xffffffff); }
-  bool operator<(const Packed& o) const { return word < o.word; }
-};
+const SortTable& sort_table() {
+#ifdef LAMINA_HAS_AVX
+  const std::string& isa = config::cpu_isa();
+  if (isa == "avx512") return avx512::sort_table;
+  if (isa == "avx2") return avx2::sort_table;
+#endif
+  return scalar::sort_table;
+}
 template <class K>
-struct Wide {
-  K first;
-  int64_t second;
-  static Wide of(K key, int64_t place) { return {key, place}; }
-  K key() const { return first; }
-  int64_t place() const { return second; }
-  bool operator<(const Wide& o) const { return first != o.first ? first < o.first : second < o.second; }
-};
-
-template <class K>
-K key_in(K key)
-  requires std::is_integral_v<K>
-{
-  return key;
-}
-template <class I>
-auto key_in(const I& item)
-  requires(!std::is_integral_v<I>)
-{
-  return item.key();
-}
-
-template <int kBits, class Count, class I>
-void radix_sort(std::vector<I>& items, std::vector<I>& other) {
-  const int64_t n = int64_t(items.size());
-  using K = decltype(key_in(items[0]));
-  constexpr int kDigits = (8 * int(sizeof(K)) + kBits - 1) / kBits;
-  constexpr K kMask = (K(1) << kBits) - 1;
-  std::vector<Count> counts(size_t(kDigits) << kBits, 0);
-  for (const I& item : items) {
-    const K key = key_in(item);
-    for (int d = 0; d < kDigits; ++d) ++counts[(size_t(d) << kBits) + size_t(key >> (d * kBits) & kMask)];
-  }
-  other.resize(items.size());
-  for (int d = 0; d < kDigits; ++d) {
-    Count* count = counts.data() + (size_t(d) << kBits);
-    if (int64_t(count[size_t(key_in(items[0]) >> (d * kBits) & kMask)]) == n) continue;  // all have the same digit
-    Count place = 0;
-    for (size_t i = 0; i <= size_t(kMask); ++i) place += std::exchange(count[i], place);
-    for (const I& item : items) other[size_t(count[size_t(key_in(item) >> (d * kBits) & kMask)]++)] = item;
-    items.swap(other);
-  }
-}
-
-// Stable sort of items by key; `other` is a buffer of the same length. The result is in `items`.
-template <class I>
-void sort_items(std::vector<I>& items, std::vector<I>& other) {
-  const int64_t n = int64_t(items.size());
-  if (n < kRadix) return std::sort(items.begin(), items.end());
-  n < kWideDigits ? radix_sort<8, uint32_t>(items, other) : radix_sort<11, int64_t>(items, other);
+void sort_keys(std::vector<K>& keys, std::vector<K>& other) {
+  other.resize(keys.size());
+  if constexpr (sizeof(K) == 4)
+    sort_table().u32(keys.data(), int64_t(keys.size()), other.data());
+  else
+    sort_table().u64(keys.data(), int64_t(keys.size()), other.data());
 }
 
 // --- rows ---
+
+// Calls f(i, element) for each element of a row.
+template <class T, class F>
+void each_element(T* x, int64_t step, int64_t n, F f) {
+  if (step == 1)  // the compiler uses vectors
+    for (int64_t i = 0; i < n; ++i) f(i, x[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) f(i, x[i * step]);
+}
 
 // The rows of x along an axis; y has the same layout, contiguous.
 struct Rows {
@@ -149,40 +115,88 @@ struct Rows {
   }
 };
 
-// The items of the k largest elements, from the largest on.
-template <class T, class I>
-void largest(const T* x, int64_t step, int64_t n, int64_t k, std::vector<I>& items) {
-  items.clear();
-  KeyOf<T> last = ~KeyOf<T>(0);  // of the k found so far
-  for (int64_t i = 0; i < n; ++i) {
-    const KeyOf<T> key = ~equal_key(x[i * step]);
-    if (int64_t(items.size()) == k && key >= last) continue;  // equal ones that come later stay out
-    if (int64_t(items.size()) == k) items.pop_back();
-    const I item = I::of(key, i);
-    items.insert(std::upper_bound(items.begin(), items.end(), item), item);
-    last = items.back().key();
-  }
-}
+// The elements of a row in order; of equal ones, the first comes first. A word has as much of a key as fits above the index; words whose
+// parts of keys are equal are put in order afterwards.
+template <class T>
+class Order {
+ public:
+  using K = KeyOf<T>;
+  explicit Order(int64_t n) : n_(n), bits_(std::bit_width(uint64_t(std::max<int64_t>(n - 1, 0)))), words_(static_cast<size_t>(n)) {}
 
-// Calls use(items of the row) with keys and indices; `turned` for descending order.
-template <class T, class I, class Use>
-void each_order(const T* x, int64_t step, int64_t n, bool turned, std::vector<I>& items, std::vector<I>& other, Use use) {
-  items.resize(size_t(n));
-  for (int64_t i = 0; i < n; ++i) {
-    const KeyOf<T> key = equal_key(x[i * step]);
-    items[size_t(i)] = I::of(turned ? KeyOf<T>(~key) : key, i);
+  void sort(const T* x, int64_t step, bool descending) {
+    x_ = x, step_ = step, descending_ = descending;
+    const K flip = descending ? ~K(0) : K(0);
+    uint64_t* words = words_.data();
+    const int bits = bits_;
+    each_element(x, step, n_, [=](int64_t i, T v) { words[i] = aligned(K(equal_key(v) ^ flip)) >> bits << bits | uint64_t(i); });
+    sort_keys(words_, other_);
+    if (bits_ > 64 - 8 * int(sizeof(K))) sort_ties();
   }
-  use(items, other);
-}
+  int64_t place(int64_t i) const { return int64_t(words_[size_t(i)] & ((uint64_t(1) << bits_) - 1)); }
+  K key(int64_t i) const {
+    const K k = equal_key(x_[i * step_]);
+    return descending_ ? K(~k) : k;
+  }
 
-// Calls f.operator()<I>() with the smallest item type for a key of T and an index below n.
-template <class T, class F>
-void with_items(int64_t n, F f) {
-  if constexpr (sizeof(T) < 8) {
-    if (n <= int64_t(UINT32_MAX)) return f.template operator()<Packed>();
+ private:
+  static uint64_t aligned(K key) { return uint64_t(key) << (64 - 8 * int(sizeof(K))); }
+  void sort_ties() {
+    const auto before = [this](uint64_t a, uint64_t b) {
+      const int64_t i = int64_t(a & ((uint64_t(1) << bits_) - 1)), j = int64_t(b & ((uint64_t(1) << bits_) - 1));
+      const K at_i = key(i), at_j = key(j);
+      return at_i != at_j ? at_i < at_j : i < j;
+    };
+    for (size_t end, begin = 0; begin < words_.size(); begin = end) {
+      for (end = begin + 1; end < words_.size() && words_[end] >> bits_ == words_[begin] >> bits_;) ++end;
+      if (end - begin > 1) std::sort(words_.begin() + int64_t(begin), words_.begin() + int64_t(end), before);
+    }
   }
-  f.template operator()<Wide<KeyOf<T>>>();
-}
+
+  const int64_t n_;
+  const int bits_;  // of an index
+  const T* x_ = nullptr;
+  int64_t step_ = 1;
+  bool descending_ = false;
+  std::vector<uint64_t> words_, other_;
+};
+
+// The k largest elements, from the largest on; of equal ones, the first.
+template <class T>
+class Largest {
+ public:
+  explicit Largest(int64_t k) : k_(size_t(k)) {}
+  void find(const T* x, int64_t step, int64_t n) {
+    constexpr int64_t kBlock = 32;
+    items_.clear();
+    int64_t i = 0;
+    for (; i < n && items_.size() < k_; ++i) take(equal_key(x[i * step]), i);
+    for (; i + kBlock <= n; i += kBlock) {  // few blocks have an element that is larger than the k found so far
+      const KeyOf<T> least = items_.back().first;
+      int any = 0;
+      if (step == 1)
+        for (int64_t j = 0; j < kBlock; ++j) any |= equal_key(x[i + j]) > least;
+      else
+        any = 1;
+      for (int64_t j = i; any && j < i + kBlock; ++j) take(equal_key(x[j * step]), j);
+    }
+    for (; i < n; ++i) take(equal_key(x[i * step]), i);
+  }
+  int64_t place(int64_t i) const { return items_[size_t(i)].second; }
+
+ private:
+  using Item = std::pair<KeyOf<T>, int64_t>;
+  void take(KeyOf<T> key, int64_t place) {
+    if (items_.size() == k_) {
+      if (key <= items_.back().first) return;
+      items_.pop_back();
+    }
+    const Item item(key, place);
+    items_.insert(std::upper_bound(items_.begin(), items_.end(), item, [](const Item& a, const Item& b) { return a.first > b.first; }),
+                  item);
+  }
+  const size_t k_;
+  std::vector<Item> items_;
+};
 
 }  // namespace
 
@@ -195,11 +209,12 @@ void sort(Stream& stream, const View& x, const View& y, int axis, bool descendin
     for (int64_t r = begin; r < end; ++r) {
       const T* from = x.as<const T>() + rows.offset(r, rows.x);
       T* to = y.as<T>() + rows.offset(r, rows.y);
-      for (int64_t i = 0; i < rows.length; ++i)
-        keys[size_t(i)] = descending ? KeyOf<T>(~key_of(from[i * rows.step])) : key_of(from[i * rows.step]);
-      sort_items(keys, other);
-      for (int64_t i = 0; i < rows.length; ++i)
-        to[i * rows.y_step] = value_of<T>(descending ? KeyOf<T>(~keys[size_t(i)]) : keys[size_t(i)]);
+      const KeyOf<T> flip = descending ? ~KeyOf<T>(0) : 0;
+      KeyOf<T>* key = keys.data();
+      each_element(from, rows.step, rows.length, [=](int64_t i, T v) { key[i] = key_of(v) ^ flip; });
+      sort_keys(keys, other);
+      key = keys.data();
+      each_element(to, rows.y_step, rows.length, [=](int64_t i, T& v) { v = value_of<T>(key[i] ^ flip); });
     }
   });
 }
@@ -207,16 +222,13 @@ void sort(Stream& stream, const View& x, const View& y, int axis, bool descendin
 template <class T>
 void argsort(Stream& stream, const View& x, const View& places, int axis, bool descending) {
   const Rows rows(x, places, axis);
-  with_items<T>(rows.length, [&]<class I>() {
-    share_out(stream, rows.count, rows.count * rows.length, kSortWorthThreads, [&](int64_t begin, int64_t end) {
-      std::vector<I> items, other;
-      for (int64_t r = begin; r < end; ++r)
-        each_order(x.as<const T>() + rows.offset(r, rows.x), rows.step, rows.length, descending, items, other, [&](auto& in, auto& spare) {
-          sort_items(in, spare);
-          int64_t* to = places.as<int64_t>() + rows.offset(r, rows.y);
-          for (int64_t i = 0; i < rows.length; ++i) to[i * rows.y_step] = in[size_t(i)].place();
-        });
-    });
+  share_out(stream, rows.count, rows.count * rows.length, kSortWorthThreads, [&](int64_t begin, int64_t end) {
+    Order<T> order(rows.length);
+    for (int64_t r = begin; r < end; ++r) {
+      order.sort(x.as<const T>() + rows.offset(r, rows.x), rows.step, descending);
+      int64_t* to = places.as<int64_t>() + rows.offset(r, rows.y);
+      for (int64_t i = 0; i < rows.length; ++i) to[i * rows.y_step] = order.place(i);
+    }
   });
 }
 
@@ -224,28 +236,20 @@ template <class T>
 void top_k(Stream& stream, const View& x, const View& values, const View& places) {
   const Rows rows(x, x, x.rank - 1);
   const int64_t k = values.shape[values.rank - 1];
-  with_items<T>(rows.length, [&]<class I>() {
-    share_out(stream, rows.count, rows.count * rows.length, kSortWorthThreads, [&](int64_t begin, int64_t end) {
-      std::vector<I> items, other;
-      for (int64_t r = begin; r < end; ++r) {
-        const T* from = x.as<const T>() + rows.offset(r, rows.x);
-        if (k == 0) continue;
-        if (k <= kFew && k <= rows.length / 8)
-          largest(from, rows.step, rows.length, k, items);
-        else
-          each_order(from, rows.step, rows.length, true, items, other, [&](auto& in, auto& spare) {
-            if (k <= rows.length / 8)
-              std::partial_sort(in.begin(), in.begin() + k, in.end());
-            else
-              sort_items(in, spare);
-          });
-        for (int64_t i = 0; i < k; ++i) {
-          const int64_t place = items[size_t(i)].place();
-          places.as<int64_t>()[r * k + i] = place;
-          values.as<T>()[r * k + i] = from[place * rows.step];
-        }
+  if (k == 0) return;
+  const bool few = k <= kFew && k <= rows.length / 8;
+  share_out(stream, rows.count, rows.count * rows.length, kSortWorthThreads, [&](int64_t begin, int64_t end) {
+    Order<T> order(few ? 0 : rows.length);
+    Largest<T> largest(k);
+    for (int64_t r = begin; r < end; ++r) {
+      const T* from = x.as<const T>() + rows.offset(r, rows.x);
+      few ? largest.find(from, rows.step, rows.length) : order.sort(from, rows.step, true);
+      for (int64_t i = 0; i < k; ++i) {
+        const int64_t place = few ? largest.place(i) : order.place(i);
+        places.as<int64_t>()[r * k + i] = place;
+        values.as<T>()[r * k + i] = from[place * rows.step];
       }
-    });
+    }
   });
 }
 
@@ -253,23 +257,21 @@ template <class T>
 void unique(Stream& stream, const View& x, const View& first, const View& which, const View& counts, const View& count) {
   const Rows rows(x, x, x.rank - 1);
   const int64_t n = rows.length;
-  with_items<T>(n, [&]<class I>() {
-    share_out(stream, rows.count, rows.count * n, kSortWorthThreads, [&](int64_t begin, int64_t end) {
-      std::vector<I> items, other;
-      for (int64_t r = begin; r < end; ++r)
-        each_order(x.as<const T>() + rows.offset(r, rows.x), rows.step, n, false, items, other, [&](auto& in, auto& spare) {
-          sort_items(in, spare);
-          int64_t *f = first.as<int64_t>() + r * n, *w = which.as<int64_t>() + r * n, *c = counts.as<int64_t>() + r * n, found = 0;
-          for (int64_t i = 0; i < n; ++i) {
-            if (i == 0 || in[size_t(i)].key() != in[size_t(i - 1)].key()) f[found] = in[size_t(i)].place(), c[found++] = 0;
-            w[in[size_t(i)].place()] = found - 1;
-            ++c[found - 1];
-          }
-          std::fill(f + found, f + n, n ? f[0] : 0);
-          std::fill(c + found, c + n, 0);
-          count.as<int64_t>()[r] = found;
-        });
-    });
+  share_out(stream, rows.count, rows.count * n, kSortWorthThreads, [&](int64_t begin, int64_t end) {
+    Order<T> order(n);
+    for (int64_t r = begin; r < end; ++r) {
+      order.sort(x.as<const T>() + rows.offset(r, rows.x), rows.step, false);
+      int64_t *f = first.as<int64_t>() + r * n, *w = which.as<int64_t>() + r * n, *c = counts.as<int64_t>() + r * n, found = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t place = order.place(i);
+        if (i == 0 || order.key(place) != order.key(f[found - 1])) f[found] = place, c[found++] = 0;
+        w[place] = found - 1;
+        ++c[found - 1];
+      }
+      std::fill(f + found, f + n, n ? f[0] : 0);
+      std::fill(c + found, c + n, 0);
+      count.as<int64_t>()[r] = found;
+    }
   });
 }
 
