@@ -1,5 +1,5 @@
 // softmax and log_softmax along one axis: exp(x - max) / sum(exp(x - max)), and x - max - log(sum(exp(x - max))). A row's result does not
-// depend on other rows. f16 and bf16 are computed in float, sums in double.
+// depend on other rows or on the instruction set. f16 and bf16 are computed in float, sums in double.
 #pragma once
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"

@@ -1,32 +1,51 @@
 #include "kernels/softmax.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "kernels/cpu/shared_out.h"
+#include "kernels/cpu/softmax_table.h"
+#include "runtime/core/config.h"
 
 namespace lamina::kernels::cpu {
 namespace {
 
 constexpr int64_t kSoftmaxWorthThreads = 16 * 1024;  // elements
 
-// One row whose elements are `stride` apart. Sums in row order, in double.
+const SoftmaxTable& softmax_table() {
+#ifdef LAMINA_HAS_AVX
+  const std::string& isa = config::cpu_isa();
+  if (isa == "avx512") return avx512::softmax_table;
+  if (isa == "avx2") return avx2::softmax_table;
+#endif
+  return scalar::softmax_table;
+}
+
+template <class T>
+const SoftmaxLoops<T>& loops_of(bool log) {
+  if constexpr (sizeof(T) == 4)
+    return softmax_table().f32[log];
+  else
+    return softmax_table().f64[log];
+}
+
+// `count` neighbouring columns of n elements.
 template <bool log, class T>
-void softmax_row(const T* x, T* y, int64_t n, int64_t stride) {
-  using C = compute_t<T>;
-  C high = -std::numeric_limits<C>::infinity();
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) high = std::max(high, C(x[i * stride]));
-  if constexpr (!log && sizeof(T) >= sizeof(C)) {  // y can hold the exponentials
-    for (int64_t i = 0; i < n; ++i) sum += double(y[i * stride] = std::exp(x[i * stride] - high));
-    for (int64_t i = 0; i < n; ++i) y[i * stride] /= C(sum);
-  } else {
-    for (int64_t i = 0; i < n; ++i) sum += double(std::exp(C(x[i * stride]) - high));
-    const C scale = C(log ? std::log(sum) : sum);
-    for (int64_t i = 0; i < n; ++i) {
-      const C v = C(x[i * stride]) - high;
-      y[i * stride] = T(log ? v - scale : std::exp(v) / scale);
+void some_columns(const T* x, T* y, int64_t n, int64_t stride, int64_t count) {
+  if constexpr (std::is_same_v<T, compute_t<T>>) {
+    const SoftmaxLoops<T>& loops = loops_of<T>(log);
+    if (stride == 1)
+      loops.row(x, y, n);
+    else
+      loops.columns(x, y, n, stride, count);
+  } else {  // half types, in float
+    std::vector<float> wide(static_cast<size_t>(n));
+    for (int64_t j = 0; j < count; ++j) {
+      for (int64_t i = 0; i < n; ++i) wide[size_t(i)] = float(x[i * stride + j]);
+      loops_of<float>(log).row(wide.data(), wide.data(), n);
+      for (int64_t i = 0; i < n; ++i) y[i * stride + j] = T(wide[size_t(i)]);
     }
   }
 }
@@ -37,9 +56,10 @@ void each_row(Stream& stream, const View& x, const View& y, int axis) {
   for (int i = 0; i < axis; ++i) outer *= x.shape[i];
   for (int i = axis + 1; i < x.rank; ++i) inner *= x.shape[i];
   const auto rows = [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t at = r / inner * n * inner + r % inner;
-      softmax_row<log>(x.as<const T>() + at, y.as<T>() + at, n, inner);
+    for (int64_t r = begin; r < end;) {
+      const int64_t at = r / inner * n * inner + r % inner, count = std::min({kSoftmaxColumns, inner - r % inner, end - r});
+      some_columns<log>(x.as<const T>() + at, y.as<T>() + at, n, inner, count);
+      r += count;
     }
   };
   share_out(stream, outer * inner, x.size(), kSoftmaxWorthThreads, rows);
@@ -57,10 +77,10 @@ void log_softmax(Stream& stream, const View& x, const View& y, int axis) {
 }
 
 void softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r) softmax_row<false>(x + r * n, y + r * n, n, 1);
+  for (int64_t r = 0; r < rows; ++r) loops_of<float>(false).row(x + r * n, y + r * n, n);
 }
 void log_softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r) softmax_row<true>(x + r * n, y + r * n, n, 1);
+  for (int64_t r = 0; r < rows; ++r) loops_of<float>(true).row(x + r * n, y + r * n, n);
 }
 
 #define LAMINA_INSTANTIATE(T)                                       \
