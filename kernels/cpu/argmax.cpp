@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/reduce_table.h"
 #include "kernels/cpu/shared_out.h"
 #include "kernels/cpu/strided.h"
 
@@ -27,25 +28,31 @@ bool beats(T b, T a) {
   return b > a || (b != b && a == a);
 }
 
-// Of n elements side by side. Lanes find the largest, which is then looked for, so that the compiler may use vectors.
+// Of n elements side by side: the first of those that are as large as the largest, or NaN.
 template <class T>
 int64_t argmax_of_line(const T* x, int64_t n) {
-  constexpr int64_t kLanes = 64 / int64_t(sizeof(T));
-  T best[kLanes], nan[kLanes] = {};
-  std::fill(best, best + kLanes, x[0]);
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t j = 0; j < kLanes; ++j) {
-      const T v = x[i + j];
-      best[j] = v > best[j] ? v : best[j];
-      nan[j] = v != v ? v : nan[j];
-    }
-  T high = best[0];
-  bool any = x[0] != x[0];
-  for (int64_t j = 0; j < kLanes; ++j) high = best[j] > high ? best[j] : high, any |= nan[j] != nan[j];
-  for (; i < n; ++i) high = x[i] > high ? x[i] : high, any |= x[i] != x[i];
-  if (any) return std::find_if(x, x + n, [](T v) { return v != v; }) - x;
-  return std::find(x, x + n, high) - x;
+  T high = x[0];
+  int64_t at = 0;  // where its run begins
+  for (int64_t i = 0; i < n; i += kRun) {
+    T here;
+    const int64_t count = std::min(kRun, n - i);
+    if constexpr (std::is_same_v<T, float>)
+      here = reduce_table().f32[int(Combine::max)](x + i, count);
+    else if constexpr (std::is_same_v<T, double>)
+      here = reduce_table().f64[int(Combine::max)](x + i, count);
+    else
+      here = *std::max_element(x + i, x + i + count);
+    if (beats(here, high)) high = here, at = i;
+  }
+  constexpr int64_t kBlock = 64;
+  for (;; at += kBlock) {
+    int found = at + kBlock > n;
+    if (!found)
+      for (int64_t j = 0; j < kBlock; ++j) found |= (x[at + j] == high) | (x[at + j] != x[at + j]);
+    if (!found) continue;
+    while (x[at] != high && x[at] == x[at]) ++at;
+    return at;
+  }
 }
 
 template <class T>

@@ -14,13 +14,6 @@
 #include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
-namespace {
-
-using section::Reduction;
-
-constexpr int64_t kRows = 32;                       // of a block of the column way
-constexpr int64_t kReduceColumns = 256;             // of a tile of it
-constexpr int64_t kReduceWorthThreads = 64 * 1024;  // elements
 
 const ReduceTable& reduce_table() {
 #ifdef LAMINA_HAS_AVX
@@ -30,6 +23,14 @@ const ReduceTable& reduce_table() {
 #endif
   return scalar::reduce_table;
 }
+
+namespace {
+
+using section::Reduction;
+
+constexpr int64_t kRows = 32;                       // of a block of the column way
+constexpr int64_t kReduceColumns = 256;             // of a tile of it
+constexpr int64_t kReduceWorthThreads = 64 * 1024;  // elements
 
 Combine combine_of(Reduction op) {
   switch (op) {
@@ -206,6 +207,7 @@ class Reducer {
     if (in_a_row) {
       const char* from = address(base + first);
       if (x_.dtype == type_) return run_(reinterpret_cast<const T*>(from), n);
+      if (x_.dtype == DType::boolean && combine_ == Combine::sum) return T(reduce_table().count(reinterpret_cast<const uint8_t*>(from), n));
       T converted[kRun];
       convert(converted, from, n);
       return run_(converted, n);

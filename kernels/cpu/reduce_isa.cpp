@@ -83,12 +83,25 @@ int64_t run_i64(const int64_t* x, int64_t n) {
   }
 }
 
+// 64 lanes of bytes: a run adds at most 16 times to each.
+int64_t count(const uint8_t* x, int64_t n) {
+  static_assert(kRun / 64 < 256);
+  uint8_t lane[64] = {};
+  int64_t i = 0, sum = 0;
+  for (; i + 64 <= n; i += 64)
+    for (int j = 0; j < 64; ++j) lane[j] = uint8_t(lane[j] + x[i + j]);
+  for (int j = 0; j < 64; ++j) sum += lane[j];
+  for (; i < n; ++i) sum += x[i];
+  return sum;
+}
+
 }  // namespace
 
 extern const ReduceTable reduce_table = {
     .f32 = {run<Combine::sum, float>, run<Combine::max, float>, run<Combine::min, float>, run<Combine::prod, float>},
     .f64 = {run<Combine::sum, double>, run<Combine::max, double>, run<Combine::min, double>, run<Combine::prod, double>},
     .i64 = {run_i64<Combine::sum>, run_i64<Combine::max>, run_i64<Combine::min>, run_i64<Combine::prod>},
+    .count = count,
 };
 
 }  // namespace lamina::kernels::cpu::LAMINA_ISA

@@ -16,7 +16,10 @@ struct ReduceTable {
   RunLoop<float> f32[4];
   RunLoop<double> f64[4];
   RunLoop<int64_t> i64[4];
+  int64_t (*count)(const uint8_t* x, int64_t n);  // the sum of a run of bools
 };
+
+const ReduceTable& reduce_table();  // for config::cpu_isa()
 
 namespace scalar {
 extern const ReduceTable reduce_table;
