@@ -13,25 +13,24 @@ namespace {
 int64_t from_front(int64_t index, int64_t length) { return index < 0 ? index + length : index; }
 
 void check(const char* op, const View& indices, int64_t length) {
-  for (int64_t i = 0, n = indices.size(); i < n; ++i) {
-    int64_t index = index_at(indices, i);
-    if (index < -length || index >= length)
-      throw Error(ErrorKind::index, {.what = cat(op, ": index ", index, " is out of range for an axis of length ", length),
-                                     .where = cat("indices[", i, "]"),
-                                     .why = length ? cat("indices are from ", -length, " to ", length - 1) : "the axis has no elements",
-                                     .fix = "correct the indices"});
-  }
+  const int64_t i = first_out_of_range(indices, length);
+  if (i < 0) return;
+  throw Error(ErrorKind::index, {.what = cat(op, ": index ", index_at(indices, i), " is out of range for an axis of length ", length),
+                                 .where = cat("indices[", i, "]"),
+                                 .why = length ? cat("indices are from ", -length, " to ", length - 1) : "the axis has no elements",
+                                 .fix = "correct the indices"});
 }
 
-// Calls row(b, o, j, index) for `inner` elements at [b, o, j] on one side and [b, o, index] on the other.
+// Calls row(place of [b, o, j] on one side, place of [b, o, index] on the other) for `inner` elements.
 template <class Row>
 void each_row(const View& indices, const GatherSizes& s, Row row) {
-  for (int64_t b = 0; b < s.batch; ++b)
-    for (int64_t o = 0; o < s.outer; ++o)
-      for (int64_t j = 0; j < s.count; ++j) {
-        int64_t index = from_front(index_at(indices, b * s.count + j), s.length);
-        row(((b * s.outer + o) * s.count + j) * s.inner, ((b * s.outer + o) * s.length + index) * s.inner);
-      }
+  with_indices(indices, [&](const auto* index) {
+    for (int64_t b = 0; b < s.batch; ++b)
+      for (int64_t o = 0; o < s.outer; ++o)
+        for (int64_t j = 0; j < s.count; ++j)
+          row(((b * s.outer + o) * s.count + j) * s.inner,
+              ((b * s.outer + o) * s.length + from_front(int64_t(index[b * s.count + j]), s.length)) * s.inner);
+  });
 }
 
 }  // namespace
@@ -41,7 +40,10 @@ void gather(Stream&, const View& x, const View& indices, const View& y, GatherSi
   check("gather", indices, s.length);
   const T* from = x.as<const T>();
   T* to = y.as<T>();
-  each_row(indices, s, [&](int64_t picked, int64_t whole) { std::copy_n(from + whole, s.inner, to + picked); });
+  if (s.inner == 1)
+    each_row(indices, s, [=](int64_t picked, int64_t whole) { to[picked] = from[whole]; });
+  else
+    each_row(indices, s, [=, inner = s.inner](int64_t picked, int64_t whole) { std::copy_n(from + whole, inner, to + picked); });
 }
 
 template <class T>
@@ -50,14 +52,16 @@ void scatter_add(Stream&, const View& updates, const View& indices, const View& 
   const T* from = updates.as<const T>();
   Sums<T> sums(y.as<T>(), y.size());
   std::fill_n(sums.data(), y.size(), compute_t<T>(0));
-  each_row(indices, s, [&](int64_t picked, int64_t whole) {
-    compute_t<T>* to = sums.data() + whole;
-    for (int64_t i = 0; i < s.inner; ++i) {
-      if constexpr (std::is_integral_v<T>)
-        to[i] = T(std::make_unsigned_t<T>(to[i]) + std::make_unsigned_t<T>(from[picked + i]));
-      else
-        to[i] += compute_t<T>(from[picked + i]);
-    }
+  compute_t<T>* to = sums.data();
+  const auto add = [from, to](int64_t picked, int64_t whole) {
+    if constexpr (std::is_integral_v<T>)
+      to[whole] = T(std::make_unsigned_t<T>(to[whole]) + std::make_unsigned_t<T>(from[picked]));
+    else
+      to[whole] += compute_t<T>(from[picked]);
+  };
+  if (s.inner == 1) return each_row(indices, s, add);
+  each_row(indices, s, [=, inner = s.inner](int64_t picked, int64_t whole) {
+    for (int64_t i = 0; i < inner; ++i) add(picked + i, whole + i);
   });
 }
 

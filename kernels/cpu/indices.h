@@ -15,4 +15,28 @@ inline int64_t index_at(const View& v, int64_t i) {
   }
 }
 
+// Calls f with a pointer to the elements of a contiguous integer view.
+template <class F>
+decltype(auto) with_indices(const View& v, F f) {
+  switch (v.dtype) {
+    case DType::i64: return f(v.as<const int64_t>());
+    case DType::i32: return f(v.as<const int32_t>());
+    case DType::i16: return f(v.as<const int16_t>());
+    case DType::i8: return f(v.as<const int8_t>());
+    default: return f(v.as<const uint8_t>());
+  }
+}
+
+// The position of the first index that is not from -length to length - 1; -1 if there is none.
+inline int64_t first_out_of_range(const View& indices, int64_t length) {
+  return with_indices(indices, [&](const auto* index) -> int64_t {
+    const int64_t n = indices.size();
+    bool any = length == 0 && n > 0;
+    for (int64_t i = 0; i < n; ++i) any |= int64_t(index[i]) < -length || int64_t(index[i]) >= length;
+    for (int64_t i = 0; any && i < n; ++i)
+      if (int64_t(index[i]) < -length || int64_t(index[i]) >= length) return i;
+    return -1;
+  });
+}
+
 }  // namespace lamina::kernels::cpu

@@ -20,20 +20,21 @@ namespace {
 }
 
 void check_indices(const View& indices, const GatherSizes& s) {
-  for (int64_t i = 0, n = indices.size(); i < n; ++i)
-    if (int64_t index = index_at(indices, i); index < -s.length || index >= s.length)
-      out_of_range("scatter", index, s.length, cat("indices[", i, "]"));
+  if (const int64_t i = first_out_of_range(indices, s.length); i >= 0)
+    out_of_range("scatter", index_at(indices, i), s.length, cat("indices[", i, "]"));
 }
 
 // Calls row(position in updates, position in y) for each index in order.
 template <class Row>
 void each_update(const View& indices, const GatherSizes& s, Row row) {
-  for (int64_t b = 0; b < s.batch; ++b)
-    for (int64_t j = 0; j < s.count; ++j) {
-      int64_t index = index_at(indices, b * s.count + j);
-      if (index < 0) index += s.length;
-      row((b * s.count + j) * s.inner, (b * s.length + index) * s.inner);
-    }
+  with_indices(indices, [&](const auto* from) {
+    for (int64_t b = 0; b < s.batch; ++b)
+      for (int64_t j = 0; j < s.count; ++j) {
+        int64_t index = int64_t(from[b * s.count + j]);
+        if (index < 0) index += s.length;
+        row((b * s.count + j) * s.inner, (b * s.length + index) * s.inner);
+      }
+  });
 }
 
 template <class T>
