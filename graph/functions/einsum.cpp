@@ -212,8 +212,8 @@ class Contraction {
     const bool small = !is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64;
     if (small) a.t = astype(here(a.t), DType::i32), b.t = astype(here(b.t), DType::i32);
 
-    // Dot products of two stacks are long sums, not matrices.
-    if (of_a.empty() && of_b.empty() && !shared.empty()) {
+    // Dot products are long sums, not matrices. A half type's one is a matmul, which does not round the products.
+    if (of_a.empty() && of_b.empty() && (!shared.empty() || !is_half(dtype))) {
       const Labels order = joined({&shared, &summed});
       Axes axes;
       for (size_t i = shared.size(); i < order.size(); ++i) axes.push_back(int64_t(i));

@@ -240,6 +240,27 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
   }
 }
 
+void dense_row_backward(const Tiles& tiles, const float* x, const float* dz, float* w, const float* y, float* dx, int64_t k, int64_t n,
+                        section::Activation activation, float alpha, float rate) {
+  const bool mask = y && activation != section::Activation::none;
+  const Product<float> p{.m = 1,
+                         .n = k,
+                         .k = n,
+                         .a = dz,
+                         .lda = n,
+                         .b = w,
+                         .ldb = n,
+                         .c = dx,
+                         .ldc = k,
+                         .epilogue = mask ? Epilogue::mask : Epilogue::none,
+                         .activation = activation,
+                         .alpha = alpha,
+                         .other = y};
+  const Range rest{n > kLongSum ? 0 : tiles.multiply_row_descend_f32(p, x, rate, w), k};
+  dense_grad_input(tiles, dz, w, y, dx, {0, 1}, rest, k, n, activation, alpha);
+  dense_grad_weight(tiles, x, dz, w + rest.begin * n, rest, 1, k, n, w + rest.begin * n, rate);
+}
+
 void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n) {
   constexpr int64_t block = 32;
   if (rows == 0 || n == 1) return reduce_matrix(section::Reduction::sum, section::Broadcast::row, dz, db, rows, n);  // one column is a row

@@ -22,6 +22,10 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
 void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, float* to, Range weight_rows, int64_t rows, int64_t k,
                        int64_t n, const float* w, float rate);
 
+// Both for one row: dx = (dz w^T) * act'(y), then w = w - rate * x^T dz. w is read once.
+void dense_row_backward(const Tiles& tiles, const float* x, const float* dz, float* w, const float* y, float* dx, int64_t k, int64_t n,
+                        section::Activation activation, float alpha, float rate);
+
 // db = the sum of dz's rows, with the same bits as reduce (kernels/reduce.h).
 void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n);
 

@@ -374,29 +374,10 @@ LAMINA_INLINE V odd_groups(const V& a, const V& b) {
     return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 }
 
-// Calls f(q, vector) for each column q < lanes of a square, with its elements in row order; not in the order of q.
-template <class F, class S = Simd<float>>
-LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
-  using V = typename S::V;
-  constexpr int lanes = S::lanes;
-  if constexpr (lanes == 8) {  // loading by halves does the last stage's work; few different offsets, so that addresses stay in registers
-    const int64_t row = ld_from, rows2 = 2 * ld_from, rows3 = 3 * ld_from;
-#pragma GCC unroll 2
-    for (int h = 0; h < 8; h += 4, from += 4) {
-      const float* below = from + 4 * row;
-      V t0 = S::load_halves(from, below), t1 = S::load_halves(from + row, below + row);
-      V t2 = S::load_halves(from + rows2, below + rows2), t3 = S::load_halves(from + rows3, below + rows3);
-      V a = low_pairs<lanes>(t0, t1), b = high_pairs<lanes>(t0, t1), c = low_pairs<lanes>(t2, t3), d = high_pairs<lanes>(t2, t3);
-      f(h, low_halves<lanes>(a, c));
-      f(h + 1, high_halves<lanes>(a, c));
-      f(h + 2, low_halves<lanes>(b, d));
-      f(h + 3, high_halves<lanes>(b, d));
-    }
-    return;
-  }
-  V r[lanes], t[lanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) t[i] = S::load(from + i * ld_from);
+// Calls f(q, vector) for each column q < lanes of a square, with its elements in row order; not in the order of q. t: its rows, 4 or 16.
+template <class F, class V, int lanes>
+LAMINA_INLINE void each_column_of(const V (&t)[lanes], F f) {
+  V r[lanes];
 #pragma GCC unroll 4
   for (int g = 0; g < lanes; g += 4) {
     V a = low_pairs<lanes>(t[g], t[g + 1]), b = high_pairs<lanes>(t[g], t[g + 1]);
@@ -410,7 +391,7 @@ LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
   if constexpr (lanes == 4) {
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) f(q, r[q]);
-  } else if constexpr (lanes == 16) {
+  } else {
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) {
       V e0 = even_groups<lanes>(r[q], r[4 + q]), e1 = even_groups<lanes>(r[8 + q], r[12 + q]);  // columns q and 8 + q
@@ -421,6 +402,41 @@ LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
       f(12 + q, odd_groups<lanes>(o0, o1));
     }
   }
+}
+// The same of a square in memory. with_row(i, vector) may write row i over the square.
+template <class F, class Row, class S = Simd<float>>
+LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f, Row with_row) {
+  using V = typename S::V;
+  constexpr int lanes = S::lanes;
+  if constexpr (lanes == 8) {  // loading by halves does the last stage's work; few different offsets, so that addresses stay in registers
+    const int64_t row = ld_from, rows2 = 2 * ld_from, rows3 = 3 * ld_from;
+    const float* half = from;
+#pragma GCC unroll 2
+    for (int h = 0; h < 8; h += 4, half += 4) {
+      const float* below = half + 4 * row;
+      V t0 = S::load_halves(half, below), t1 = S::load_halves(half + row, below + row);
+      V t2 = S::load_halves(half + rows2, below + rows2), t3 = S::load_halves(half + rows3, below + rows3);
+      V a = low_pairs<lanes>(t0, t1), b = high_pairs<lanes>(t0, t1), c = low_pairs<lanes>(t2, t3), d = high_pairs<lanes>(t2, t3);
+      f(h, low_halves<lanes>(a, c));
+      f(h + 1, high_halves<lanes>(a, c));
+      f(h + 2, low_halves<lanes>(b, d));
+      f(h + 3, high_halves<lanes>(b, d));
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < lanes; ++i) with_row(i, S::load(from + i * ld_from));
+  } else {
+    V t[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) {
+      t[i] = S::load(from + i * ld_from);
+      with_row(i, t[i]);
+    }
+    each_column_of(t, f);
+  }
+}
+template <class F>
+LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
+  each_column(from, ld_from, f, [](int, auto) LAMINA_INLINE_LAMBDA {});
 }
 
 LAMINA_INLINE void transpose_square(const float* from, int64_t ld_from, float* to, int64_t ld_to) {
@@ -485,22 +501,48 @@ void transpose_squares(const T* from, int64_t ld_from, int64_t rows, int64_t col
     transpose_to(from, ld_from, rows, columns, to, ld_to);
 }
 
-int64_t multiply_row(const Product<float>& p) {
+// With `descend`, also to = b - rate * (x outer a) for the rows of b that are read.
+template <bool descend>
+LAMINA_INLINE int64_t multiply_row_by(const Product<float>& p, const int64_t ldb, const float* x, float rate, float* to) {
   using S = Simd<float>;
   constexpr int lanes = S::lanes;
-  if (p.k % lanes != 0) return 0;
+  const S::V r = S::all(rate);
   int64_t j = 0;
   for (; j + lanes <= p.n; j += lanes) {
     S::V acc[1][1] = {{p.accumulate ? S::load(p.c + j) : S::zero()}};
-    for (int64_t q = 0; q < p.k; q += lanes) {
+    int64_t q = 0;
+    for (; q + lanes <= p.k; q += lanes) {
+      const float *square = p.b + j * ldb + q, *factors = x + j;
+      float* descended = to + j * ldb + q;
+      const S::V a = S::load(p.a + q);
       S::V columns[lanes];
-      each_column(p.b + j * p.ldb + q, p.ldb, [&](int c, auto column) LAMINA_INLINE_LAMBDA { columns[c] = column; });
+      each_column(
+          square, ldb, [&](int c, auto column) LAMINA_INLINE_LAMBDA { columns[c] = column; },
+          [&](int i, [[maybe_unused]] auto row) LAMINA_INLINE_LAMBDA {
+            if constexpr (descend) S::store(descended + i * ldb, row - r * S::fma(S::all(factors[i]), a, S::zero()));
+          });
 #pragma GCC unroll 16
       for (int c = 0; c < lanes; ++c) acc[0][0] = S::fma(S::all(p.a[q + c]), columns[c], acc[0][0]);
+    }
+    for (; q < p.k; ++q) {
+      alignas(64) float column[lanes];
+      for (int i = 0; i < lanes; ++i) {
+        const float w = p.b[(j + i) * ldb + q];
+        column[i] = w;
+        if constexpr (descend) to[(j + i) * ldb + q] = w - rate * (x[j + i] * p.a[q] + 0.0f);  // + 0: as the fused product's
+      }
+      acc[0][0] = S::fma(S::all(p.a[q]), S::load(column), acc[0][0]);
     }
     finish<float, 1, 1, false>(p, 0, j, S::part(lanes), acc);
   }
   return j;
+}
+int64_t multiply_row_descend(const Product<float>& p, const float* x, float rate, float* to) {
+  if (p.ldb == 64) return multiply_row_by<true>(p, 64, x, rate, to);  // the rows' addresses are constants then
+  return multiply_row_by<true>(p, p.ldb, x, rate, to);
+}
+int64_t multiply_row(const Product<float>& p) {
+  return multiply_row_by<false>(p, p.ldb, p.a, 0, p.c);  // x and to are not used
 }
 
 template <int C>
@@ -524,9 +566,8 @@ void add_rows(const float* x, int64_t rows, int64_t n, float* to) {
   for (; j + 4 * lanes <= n; j += 4 * lanes) add_rows_of<4>(x + j, rows, n, to + j);
   for (; j + lanes <= n; j += lanes) add_rows_of<1>(x + j, rows, n, to + j);
   for (; j < n; ++j) {
-    float sum = x[j];
-    for (int64_t i = 1; i < rows; ++i) sum += x[i * n + j];
-    to[j] = sum;
+    to[j] = x[j];
+    for (int64_t i = 1; i < rows; ++i) to[j] += x[i * n + j];
   }
 }
 
@@ -547,6 +588,7 @@ constinit const Tiles kTiles{
     .multiply_f32 = multiply<float>,
     .multiply_f64 = multiply<double>,
     .multiply_row_f32 = multiply_row,
+    .multiply_row_descend_f32 = multiply_row_descend,
     .transpose_f32 = transpose_squares<float>,
     .transpose_f64 = transpose_squares<double>,
     .add_rows = add_rows,

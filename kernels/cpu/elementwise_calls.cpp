@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace lamina::kernels::cpu {
 namespace {
@@ -25,6 +26,17 @@ Loop loop_of(const ElementwiseTable& table, const ElementwiseCode::Instruction& 
   return table.casts[int(compute_of(in.type))][int(compute_of(in.result))];
 }
 
+// The loop of an operation and of the next one, which takes its result; null if there is none. `turned`: as second operand.
+Loop pair_of(const ElementwiseTable& table, const ElementwiseCode::Instruction& first, const ElementwiseCode::Instruction& next,
+             bool turned) {
+  const auto number = [](ScalarOp op) { return std::find(std::begin(kPaired), std::end(kPaired), op) - std::begin(kPaired); };
+  const auto p = number(first.op), q = number(next.op);
+  const bool wide = first.type == DType::f64;
+  if (p == std::ssize(kPaired) || q == std::ssize(kPaired) || (!wide && first.type != DType::f32) || next.type != first.type)
+    return nullptr;
+  return table.pairs[wide][p][q][turned];
+}
+
 }  // namespace
 
 bool ElementwiseCalls::fits(const ElementwiseCode& code, int64_t n) {
@@ -38,8 +50,8 @@ bool ElementwiseCalls::fits(const ElementwiseCode& code, int64_t n) {
   return true;
 }
 
-ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out,
-                                   int64_t n) {
+void ElementwiseCalls::add(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out,
+                           int64_t n) {
   const ElementwiseTable& table = elementwise_table();
   const size_t inputs = code.inputs.size(), first_result = inputs + code.constants.size();
   std::vector<CallOperand> registers(first_result + code.instructions.size());
@@ -47,7 +59,7 @@ ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vecto
     scratch_.emplace_back(size_t(n) * lamina::size_of(d) + 64);
     return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(scratch_.back().data()) + 63) & ~uintptr_t(63));
   };
-  auto add = [&](Loop loop, const CallOperand& to, const CallOperand& a, const CallOperand& b, const CallOperand& c) {
+  auto call = [&](Loop loop, const CallOperand& to, const CallOperand& a, const CallOperand& b, const CallOperand& c) {
     const uint32_t number = uint32_t(calls_.size());
     const CallOperand* operands[] = {&to, &a, &b, &c};
     for (uint32_t which = 0; which < 4; ++which)
@@ -62,7 +74,7 @@ ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vecto
     if (in[i].fixed)
       fill(n, registers[i].data, in[i].data, nullptr, nullptr);
     else
-      add(fill, registers[i], in[i], {}, {});
+      call(fill, registers[i], in[i], {}, {});
   }
   for (size_t c = 0; c < code.constants.size(); ++c) {
     auto [d, value] = code.constants[c];
@@ -94,18 +106,30 @@ ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vecto
   };
   for (size_t o = 0; o < out.size(); ++o)
     if (direct(o)) registers[size_t(code.outputs[o])] = out[o];
+  const CallOperand none;
   for (size_t k = 0; k < code.instructions.size(); ++k) {
     const auto& i = code.instructions[k];
-    CallOperand& to = registers[first_result + k];
+    const size_t result = first_result + k;
+    if (k + 1 < code.instructions.size() && last_read(result) == int(k) + 1) {  // the next one may compute both
+      const auto& next = code.instructions[k + 1];
+      const bool as_first = size_t(next.a) == result, as_second = operands(next.op) > 1 && size_t(next.b) == result;
+      if (const Loop loop = as_first != as_second ? pair_of(table, i, next, as_second) : nullptr) {
+        CallOperand& to = registers[result + 1];
+        if (!to.data) to = {.data = memory(next.result)};
+        call(loop, to, registers[size_t(i.a)], registers[size_t(i.b)], registers[size_t(as_first ? next.b : next.a)]);
+        ++k;
+        continue;
+      }
+    }
+    CallOperand& to = registers[result];
     if (!to.data) to = {.data = memory(i.result)};
     const Loop loop = loop_of(table, i);
-    const CallOperand none;
-    add(loop ? loop : copy_of(lamina::size_of(i.result)), to, registers[size_t(i.a)], operands(i.op) > 1 ? registers[size_t(i.b)] : none,
-        operands(i.op) > 2 ? registers[size_t(i.c)] : none);
+    call(loop ? loop : copy_of(lamina::size_of(i.result)), to, registers[size_t(i.a)], operands(i.op) > 1 ? registers[size_t(i.b)] : none,
+         operands(i.op) > 2 ? registers[size_t(i.c)] : none);
   }
   for (size_t o = 0; o < out.size(); ++o) {
     const CallOperand& from = registers[size_t(code.outputs[o])];
-    if (from.data != out[o].data) add(copy_of(lamina::size_of(code.register_type(code.outputs[o]))), out[o], from, {}, {});
+    if (from.data != out[o].data) call(copy_of(lamina::size_of(code.register_type(code.outputs[o]))), out[o], from, {}, {});
   }
 }
 

@@ -1,4 +1,4 @@
-// An elementwise program on fixed addresses: a list of calls that can be repeated cheaply. For loop bodies, where choosing the functions
+// Elementwise programs on fixed addresses: a list of calls that can be repeated cheaply. For loop bodies, where choosing the functions
 // would take longer than running them.
 #pragma once
 #include <cstdint>
@@ -20,8 +20,7 @@ class ElementwiseCalls {
  public:
   // Whether a program on n elements can be such a list: it must be small and without half types.
   static bool fits(const ElementwiseCode& code, int64_t n);
-  ElementwiseCalls(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out, int64_t n);
-  ElementwiseCalls(ElementwiseCalls&&) = default;
+  void add(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out, int64_t n);
 
   void run() const {
     for (const Call& call : calls_) call.loop(call.n, call.out, call.a, call.b, call.c);

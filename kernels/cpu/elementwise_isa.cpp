@@ -66,6 +66,11 @@ void loop(int64_t n, void* out, const void* a, const void* b, const void* c) {
   } else {
     using R = decltype(apply<op>(T(), T(), T()));
     R* to = static_cast<R*>(out);
+    if constexpr (!is_slow(op))
+      if (n == 1) {  // numbers, as in the bodies of loops
+        to[0] = apply<op>(x[0], operands(op) > 1 ? y[0] : T(), operands(op) > 2 ? z[0] : T());
+        return;
+      }
     if constexpr (sizeof(T) == 4 && (op == ScalarOp::cos || op == ScalarOp::sin || op == ScalarOp::tan))
       if (near_loop<op>(n, to, x)) return;
     if constexpr (operands(op) == 1) {
@@ -79,6 +84,24 @@ void loop(int64_t n, void* out, const void* a, const void* b, const void* c) {
       for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], y[i], z[i]);
     }
   }
+}
+
+template <ScalarOp p, ScalarOp q, bool turned, class T>
+void pair(int64_t n, void* out, const void* a, const void* b, const void* c) {
+  const T* x = static_cast<const T*>(a);
+  const T* y = static_cast<const T*>(b);
+  const T* z = static_cast<const T*>(c);
+  T* to = static_cast<T*>(out);
+  const auto both = [=](int64_t i) __attribute__((always_inline)) {
+    const T r = apply<p>(x[i], y[i], T());
+    return turned ? apply<q>(z[i], r, T()) : apply<q>(r, z[i], T());
+  };
+  if (n == 1) {
+    to[0] = both(0);
+    return;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = both(i);
 }
 
 template <class From, class To>
@@ -192,6 +215,9 @@ constexpr Loop cast_of() {
   else
     return cast_loop<typename TypeOf<From>::type, typename TypeOf<To>::type>;
 }
+#define LAMINA_PAIRED(p, q, T) {pair<kPaired[p], kPaired[q], false, T>, pair<kPaired[p], kPaired[q], true, T>}
+#define LAMINA_PAIRS_OF(p, T) {LAMINA_PAIRED(p, 0, T), LAMINA_PAIRED(p, 1, T), LAMINA_PAIRED(p, 2, T)}
+#define LAMINA_PAIRS(T) {LAMINA_PAIRS_OF(0, T), LAMINA_PAIRS_OF(1, T), LAMINA_PAIRS_OF(2, T)}
 #define LAMINA_ROW(f, x) {f<x, 0>(), f<x, 1>(), f<x, 2>(), f<x, 3>(), f<x, 4>(), f<x, 5>(), f<x, 6>()}
 
 }  // namespace
@@ -215,6 +241,7 @@ extern const ElementwiseTable elementwise_table = {
     .round_f16 = round_f16,
     .round_bf16 = round_bf16,
     .fill = {fill<uint8_t>, fill<uint16_t>, fill<uint32_t>, fill<uint64_t>},
+    .pairs = {LAMINA_PAIRS(float), LAMINA_PAIRS(double)},
 };
 
 }  // namespace lamina::kernels::cpu::LAMINA_ISA

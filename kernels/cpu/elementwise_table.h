@@ -23,7 +23,10 @@ struct ElementwiseTable {
   Loop f16_to_f32, f32_to_f16, bf16_to_f32, f32_to_bf16;
   Loop round_f16, round_bf16;  // rounds floats to the half type's nearest value, stored as float
   Loop fill[4];                // out[i] = a[0], for elements of 1, 2, 4 and 8 bytes
+  // Two operations in one loop: out = (a p b) q c, or with `turned` c q (a p b). [is f64][p][q][turned], p and q as in kPaired.
+  Loop pairs[2][3][3][2];
 };
+inline constexpr ScalarOp kPaired[] = {ScalarOp::add, ScalarOp::sub, ScalarOp::mul};
 
 const ElementwiseTable& elementwise_table();  // for config::cpu_isa()
 

@@ -155,8 +155,32 @@ void direct(const Tiles& tiles, const Operands<T>& o, const Cut& cut) {
   }
 }
 
+// The first elements of a product whose result is one row, or one column, from a matrix whose rows are in the order of k. Returns their
+// number.
+int64_t times_vector(const Tiles& tiles, const Operands<float>& o) {
+  Product<float> p{.m = 1, .k = o.k, .lda = o.k, .c = o.c};
+  if (o.m == 1 && o.transpose_b && (!o.transpose_a || o.lda == 1))
+    p.n = o.n, p.a = o.a, p.b = o.b, p.ldb = o.ldb;
+  else if (o.n == 1 && !o.transpose_a && o.ldc == 1 && (o.transpose_b || o.ldb == 1))
+    p.n = o.m, p.a = o.b, p.b = o.a, p.ldb = o.lda;
+  else
+    return 0;
+  p.ldc = p.n;
+  return tiles.multiply_row_f32(p);
+}
+
 template <class T>
-void product_in(const Tiles& tiles, const Operands<T>& o, bool sum_blocks) {
+void product_in(const Tiles& tiles, Operands<T> o, bool sum_blocks) {
+  if constexpr (sizeof(T) == 4)
+    if (!sum_blocks && (o.m == 1 || o.n == 1)) {
+      const int64_t done = times_vector(tiles, o);
+      if (o.m == 1)
+        o.n -= done, o.b += done * o.ldb;
+      else
+        o.m -= done, o.a += done * o.lda;
+      o.c += done;
+      if (o.m == 0 || o.n == 0) return;
+    }
   const Cut cut{sum_blocks ? kSumBlock : inner_of(tiles.template panel<T>(), sizeof(T)), sum_blocks};
   if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 512)) return direct(tiles, o, cut);
   switch (tiles.template panel<T>()) {  // constants make copying a row of a panel a few moves

@@ -57,7 +57,10 @@ class Section {
       try {
         const bool mine = step.partition != Partition::one || thread == step.owner % threads;
         const profiler::Scope range(mine && names_ ? names_ + i : nullptr, int64_t(i));
-        run_step(step, thread, threads);
+        if (threads == 1 && !names_ && i + 1 < count && run_row_backward(step, table_.steps[i + 1]))
+          ++i;
+        else
+          run_step(step, thread, threads);
       } catch (...) {
         stopped = true;
         fail(i);
@@ -190,8 +193,29 @@ class Section {
                : nullptr;
   }
 
+  // A layer's gradients for one row, if these two steps are that: the weights are then read once. Returns whether it ran them.
+  bool run_row_backward(const Step& g, const Step& u) {
+    if (g.kind != StepKind::dense_grad_input || u.kind != StepKind::dense_update || g.rows != 1 || u.rows != 1 || g.replicas != 1 ||
+        u.replicas != 1 || u.code < 0 || g.k != u.k || g.n != u.n)
+      return false;
+    const ElementwiseCode& code = table_.codes[size_t(u.code)];
+    if (code.outputs.size() != 1) return false;
+    CodeOperand extras[kMostOperands], result;
+    gather(u.first_in + 2, u.extras, extras);
+    gather(u.first_out, 1, &result);
+    const auto descent = descent_of(code, extras);
+    if (!descent || extras[descent->w].broadcast != Broadcast::full || result.data != extras[descent->w].data) return false;
+    float* w = reinterpret_cast<float*>(result.data);
+    const float* dz = in<const float>(g, 0);
+    if (in<const float>(g, 1) != w || in<const float>(u, 1) != dz) return false;
+    dense_row_backward(tiles_, in<const float>(u, 0), dz, w, g.has_mask ? in<const float>(g, 2) : nullptr, out<float>(g, 0), g.k, g.n,
+                       g.activation, g.scalar, descent->rate);
+    run_bias_update(u);
+    return true;
+  }
+
   void run_update(const Step& s, int thread, int threads) {
-    UpdateOperands u{.x = in<const float>(s, 0), .dz = in<const float>(s, 1), .rows = s.rows, .k = s.k, .n = s.n};
+    const UpdateOperands u = update_operands(s);
     const int results = s.code >= 0 ? int(table_.codes[size_t(s.code)].outputs.size()) : 0;
     CodeOperand ins[kMostOperands], outs[kMostOperands];
     if (s.code >= 0) {
@@ -199,11 +223,20 @@ class Section {
       gather(s.first_out, results, outs);
       update_weights(tiles_, u, table_.codes[size_t(s.code)], ins, outs, threads == 1 ? Range{0, s.k} : share(s.k, thread, threads));
     }
-    if (s.has_bias && thread == threads - 1) {  // the last thread's share of rows is never the largest
-      gather(s.first_in + 2 + s.extras, s.ins - 2 - s.extras, ins);
-      gather(s.first_out + results, s.outs - results, outs);
-      update_bias(tiles_, u, table_.codes[size_t(s.code2)], ins, outs);
-    }
+    if (thread == threads - 1) run_bias_update(s);  // the last thread's share of rows is never the largest
+  }
+
+  void run_bias_update(const Step& s) {
+    if (!s.has_bias) return;
+    const int results = s.code >= 0 ? int(table_.codes[size_t(s.code)].outputs.size()) : 0;
+    CodeOperand ins[kMostOperands], outs[kMostOperands];
+    gather(s.first_in + 2 + s.extras, s.ins - 2 - s.extras, ins);
+    gather(s.first_out + results, s.outs - results, outs);
+    update_bias(tiles_, update_operands(s), table_.codes[size_t(s.code2)], ins, outs);
+  }
+
+  UpdateOperands update_operands(const Step& s) const {
+    return {.x = in<const float>(s, 0), .dz = in<const float>(s, 1), .rows = s.rows, .k = s.k, .n = s.n};
   }
 
   void run_elementwise(const Step& s, int thread, int threads) {
@@ -278,18 +311,19 @@ struct Section::Inner {
   }
   void advance(int64_t slices) {
     for (size_t i : moving) move(i, section->data_[i] + slices * program.buffers[i].slice);
-    for (ElementwiseCalls& calls : prepared) calls.advance(slices);
+    for (Part& part : parts) part.calls.advance(slices);
   }
   void move(size_t buffer, char* to) { views[buffer].data = section->data_[buffer] = to; }
   void run() {
     const std::vector<Step>& steps = program.table->steps;
     size_t i = 0;
     try {
-      for (; i < steps.size(); ++i) {
-        if (!calls_of.empty() && calls_of[i] >= 0)
-          prepared[size_t(calls_of[i])].run();
-        else
-          section->run_step(steps[i], 0, 1);
+      if (parts.empty())
+        for (; i < steps.size(); ++i) section->run_step(steps[i], 0, 1);
+      for (const Part& part : parts) {
+        part.calls.run();
+        if (part.step == steps.size()) break;
+        section->run_step(steps[i = part.step], 0, 1);
       }
     } catch (...) {
       section->fail(i);
@@ -299,30 +333,37 @@ struct Section::Inner {
   // For loops with many iterations: precomputes what iterations have in common. Operands of steps first to last - 1 must not move.
   void prepare(int first, int last) {
     const section::TableWithLoops& table = *program.table;
-    calls_of.assign(table.steps.size(), -1);
+    parts.emplace_back();
     for (size_t i = 0; i < table.steps.size(); ++i) {
       const Step& s = table.steps[i];
-      const int64_t n = int64_t(s.rows) * s.n;
-      if (s.kind != StepKind::elementwise || !ElementwiseCalls::fits(table.codes[size_t(s.code)], n)) continue;
-      bool flat = true;
-      auto take = [&](int from, int count) {
-        std::vector<CallOperand> out;
-        for (int k = from; k < from + count; ++k) {
-          const Operand& o = table.operands[size_t(k)];
-          const section::InnerBuffer& b = program.buffers[size_t(o.buffer)];
-          const bool full = o.broadcast == Broadcast::full || (o.broadcast == Broadcast::row && s.rows == 1) ||
-                            (o.broadcast == Broadcast::column && s.n == 1);
-          flat = flat && (full || o.broadcast == Broadcast::scalar);
-          out.push_back({section->data_[size_t(o.buffer)], !full, b.operand < 0 || (b.operand >= first && b.operand < last && b.slice == 0),
-                         b.slice});
-        }
-        return out;
-      };
-      const std::vector<CallOperand> in = take(s.first_in, s.ins), out = take(s.first_out, s.outs);
-      if (!flat) continue;
-      calls_of[i] = int(prepared.size());
-      prepared.emplace_back(table.codes[size_t(s.code)], in, out, n);
+      if (add_calls(s, first, last)) continue;
+      parts.back().step = i;
+      parts.emplace_back();
     }
+    parts.back().step = table.steps.size();
+  }
+  // Adds an elementwise step to the last part's calls, if they can run it.
+  bool add_calls(const Step& s, int first, int last) {
+    const section::TableWithLoops& table = *program.table;
+    const int64_t n = int64_t(s.rows) * s.n;
+    if (s.kind != StepKind::elementwise || !ElementwiseCalls::fits(table.codes[size_t(s.code)], n)) return false;
+    bool flat = true;
+    auto take = [&](int from, int count) {
+      std::vector<CallOperand> out;
+      for (int k = from; k < from + count; ++k) {
+        const Operand& o = table.operands[size_t(k)];
+        const section::InnerBuffer& b = program.buffers[size_t(o.buffer)];
+        const bool full = o.broadcast == Broadcast::full || (o.broadcast == Broadcast::row && s.rows == 1) ||
+                          (o.broadcast == Broadcast::column && s.n == 1);
+        flat = flat && (full || o.broadcast == Broadcast::scalar);
+        out.push_back(
+            {section->data_[size_t(o.buffer)], !full, b.operand < 0 || (b.operand >= first && b.operand < last && b.slice == 0), b.slice});
+      }
+      return out;
+    };
+    const std::vector<CallOperand> in = take(s.first_in, s.ins), out = take(s.first_out, s.outs);
+    if (flat) parts.back().calls.add(table.codes[size_t(s.code)], in, out, n);
+    return flat;
   }
 
   const section::InnerProgram& program;
@@ -331,8 +372,11 @@ struct Section::Inner {
   KernelCall call;
   std::optional<Section> section;
   std::vector<size_t> moving;
-  std::vector<ElementwiseCalls> prepared;
-  std::vector<int> calls_of;  // per step: index of its calls, or -1
+  struct Part {
+    ElementwiseCalls calls;
+    size_t step = 0;  // runs after them; the number of steps: none
+  };
+  std::vector<Part> parts;  // of a prepared loop
 };
 constexpr int64_t kManyIterations = 8;
 

@@ -1,20 +1,13 @@
 #include "kernels/cpu/section_update.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "runtime/core/error.h"
 
 namespace lamina::kernels::cpu {
-namespace {
 
 using section::Broadcast;
 
-// Recognises w - rate * g, with the factors in either order. Input 0 of the code is g; w and rate are extras, or rate is a constant.
-struct Descent {
-  int w;  // an extra
-  float rate;
-};
 std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand* extras) {
   if (code.instructions.size() != 2 || code.outputs.size() != 1) return {};
   const auto &product = code.instructions[0], &difference = code.instructions[1];
@@ -28,8 +21,6 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand
   if (extras[rate - 1].broadcast != Broadcast::scalar) return {};
   return Descent{w - 1, *reinterpret_cast<const float*>(extras[rate - 1].data)};
 }
-
-}  // namespace
 
 bool is_flat(const CodeOperand* in, int count) {
   return std::all_of(in, in + count,

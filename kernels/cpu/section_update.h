@@ -1,5 +1,7 @@
 // Section steps that run elementwise programs: on matrices, and on gradients that are never stored.
 #pragma once
+#include <optional>
+
 #include "kernels/cpu/dense.h"
 #include "kernels/elementwise.h"
 
@@ -17,6 +19,14 @@ bool is_flat(const CodeOperand* in, int count);
 
 // Runs the program on rows x columns of matrices with n columns. Operands point to row 0.
 void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOperand* out, Range rows, Range columns, int64_t n);
+
+// The update w - rate * g.
+struct Descent {
+  int w;  // an extra
+  float rate;
+};
+// Recognises it, with the factors in either order. Input 0 of the code is g; w and rate are extras, or rate is a constant.
+std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand* extras);
 
 struct UpdateOperands {
   const float *x, *dz;

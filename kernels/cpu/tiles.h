@@ -49,8 +49,10 @@ struct Tiles {
   void (*multiply_f32)(const Product<float>&);
   void (*multiply_f64)(const Product<double>&);
   // The first columns of a product with m = 1 and b stored as [n,k], without transposing b in memory. Returns the number of columns
-  // computed, 0 for unsuitable shapes.
+  // computed: whole vectors.
   int64_t (*multiply_row_f32)(const Product<float>&);
+  // The same, and to = b - rate * (x outer a) for these rows of b, x's elements, which are read once. to has b's strides and may be b.
+  int64_t (*multiply_row_descend_f32)(const Product<float>&, const float* x, float rate, float* to);
   // to[j * ld_to + i] = from[i * ld_from + j] for i < rows, j < columns
   void (*transpose_f32)(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to);
   void (*transpose_f64)(const double* from, int64_t ld_from, int64_t rows, int64_t columns, double* to, int64_t ld_to);
