@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # for type checkers
     from ._estimators import EnsembleClassifier, EnsembleRegressor, MLPClassifier, MLPRegressor  # noqa: F401
 else:  # they would take any name for one that there is
-    _missing = _elsewhere.getter("lm.sklearn", __all__)
+    _missing, __dir__ = _elsewhere.names_of("lm.sklearn", __all__)
 
     def __getattr__(name):
         if name not in __all__:
@@ -31,7 +31,3 @@ else:  # they would take any name for one that there is
         from . import _estimators
 
         return getattr(_estimators, name)
-
-
-def __dir__():
-    return __all__
