@@ -264,7 +264,8 @@ def fuzz(calls, seed):
             reader, writer = os.pipe()
             with tempfile.TemporaryDirectory() as folder:  # calls write files under the names that they are given
                 child = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--batch", str(first), str(count), str(writer)], stderr=subprocess.PIPE, text=True,
-                                         errors="replace", pass_fds=(writer,), env=dict(os.environ, LAMINA_THREADS="2"), cwd=folder)
+                                         errors="replace", pass_fds=(writer,), cwd=folder,
+                                         env=dict(os.environ, LAMINA_THREADS="2", PYTHONPATH=os.pathsep.join(map(os.path.abspath, sys.path))))
                 os.close(writer)
                 # Both pipes are read to their ends, so the child never waits for this process.
                 with os.fdopen(reader, errors="replace") as lines:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state, shuffle
 from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from .. import _border, _core, nn, optim
+from .. import _border, _core, errors, nn, optim
 from .._loops import scan
 from ..vmap import vmap
 
@@ -96,7 +96,7 @@ class _Net(BaseEstimator):
     def _fit(self, X, y, sample_weight, incremental):
         self._check_parameters()
         if incremental and self.early_stopping:
-            raise ValueError(f"{type(self).__name__}.partial_fit: early_stopping holds rows out of a whole fit")
+            raise errors.InvalidArgument(f"{type(self).__name__}.partial_fit: early_stopping=True", why="early_stopping holds rows out of a whole fit", fix="make the estimator with early_stopping=False, or call fit")
         again = hasattr(self, "model_") and (incremental or self.warm_start)
         X, y = self._checked(X, y, reset=not again)
         targets = self._targets(y, reset=not again)
@@ -127,7 +127,8 @@ class _Net(BaseEstimator):
             if self.verbose:
                 print(f"Iteration {self.n_iter_}, loss = {self.loss_:.8f}")
             if not math.isfinite(self.loss_):
-                raise ValueError(f"{type(self).__name__}: the loss is {self.loss_} after epoch {self.n_iter_}: scale the inputs and targets, or take a smaller learning_rate_init")
+                raise errors.InvalidArgument(f"{type(self).__name__}: the loss is {self.loss_} after epoch {self.n_iter_}", why="the training diverged",
+                                             fix="scale the inputs and targets, or take a smaller learning_rate_init")
             if self._stops(held_out):
                 break
         else:
@@ -143,13 +144,13 @@ class _Net(BaseEstimator):
         for name in ("max_iter", "n_iter_no_change", *(["batch_size"] if self.batch_size != "auto" else [])):
             value = getattr(self, name)
             if not (np.isreal(value) and value > 0):
-                raise ValueError(f"{type(self).__name__}: {name}={value!r} is not positive")
+                raise errors.InvalidArgument(f"{type(self).__name__}: {name}={value!r} is not positive", fix="pass a positive number")
         for name, most in (("alpha", math.inf), ("learning_rate_init", math.inf), ("validation_fraction", 1)):
             value = getattr(self, name)
             if not np.isreal(value) or not 0 <= value < most:
-                raise ValueError(f"{type(self).__name__}: {name}={value!r} is not a number from 0" + (" to 1" if most == 1 else ""))
+                raise errors.InvalidArgument(f"{type(self).__name__}: {name}={value!r} is not a number from 0" + (" to 1" if most == 1 else ""), fix="pass one that is")
         if any(size <= 0 for size in self._hidden()):
-            raise ValueError(f"{type(self).__name__}: hidden_layer_sizes={self.hidden_layer_sizes!r} are not positive")
+            raise errors.InvalidArgument(f"{type(self).__name__}: hidden_layer_sizes={self.hidden_layer_sizes!r} are not positive", fix="pass one or more whole numbers from 1")
 
     def _hidden(self):
         return list(np.atleast_1d(np.asarray(self.hidden_layer_sizes, int))) if np.size(self.hidden_layer_sizes) else []
@@ -301,7 +302,7 @@ class MLPRegressor(RegressorMixin, _Net):
     def _targets(self, y, reset):
         targets = np.asarray(y).reshape(len(y), -1)
         if not reset and targets.shape[1] != self.n_outputs_:
-            raise ValueError(f"{type(self).__name__}: y has {targets.shape[1]} columns, before it had {self.n_outputs_}")
+            raise errors.InvalidArgument(f"{type(self).__name__}: y has {targets.shape[1]} columns, before it had {self.n_outputs_}", fix="pass targets like those of the first call, or fit anew")
         return targets
 
     @staticmethod
@@ -336,12 +337,12 @@ class MLPClassifier(ClassifierMixin, _Net):
         self._require_steps("partial_fit")
         if not hasattr(self, "model_"):
             if classes is None:
-                raise ValueError(f"{type(self).__name__}.partial_fit: the first call needs classes")
+                raise errors.InvalidArgument(f"{type(self).__name__}.partial_fit: the first call needs classes", why="a batch may lack some of them", fix="pass classes=np.unique(y) of all labels")
             self._binarizer = LabelBinarizer()
             self._binarizer.fit(y if type_of_target(y).startswith("multilabel") else classes)
             self.classes_ = self._binarizer.classes_
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"{type(self).__name__}.partial_fit: classes={classes!r} are not those of the first call, {self.classes_!r}")
+            raise errors.InvalidArgument(f"{type(self).__name__}.partial_fit: classes={classes!r} are not those of the first call, {self.classes_!r}", fix="leave classes out")
         return self._fit(X, y, sample_weight, incremental=True)
 
     def fit(self, X, y, sample_weight=None):
@@ -366,7 +367,7 @@ class MLPClassifier(ClassifierMixin, _Net):
             self._binarizer.fit(y)
             self.classes_ = self._binarizer.classes_
         elif self.warm_start and hasattr(self, "loss_curve_") and not np.isin(unique_labels(y), self.classes_).all():
-            raise ValueError(f"{type(self).__name__}: y has the classes {unique_labels(y)}, those of the first fit are {self.classes_}")
+            raise errors.InvalidArgument(f"{type(self).__name__}: y has the classes {unique_labels(y)}, those of the first fit are {self.classes_}", why="warm_start keeps the outputs", fix="fit with warm_start=False")
         self._several = self._binarizer.y_type_.startswith("multilabel")
         targets = self._binarizer.transform(y)
         return targets.toarray() if hasattr(targets, "toarray") else targets
@@ -424,9 +425,9 @@ class _Ensemble:
     def _check_parameters(self):
         super()._check_parameters()
         if not (np.isreal(self.n_estimators) and self.n_estimators >= 1):
-            raise ValueError(f"{type(self).__name__}: n_estimators={self.n_estimators!r} is not positive")
+            raise errors.InvalidArgument(f"{type(self).__name__}: n_estimators={self.n_estimators!r} is not positive", fix="pass a whole number from 1")
         if self.solver == "lbfgs":
-            raise ValueError(f"{type(self).__name__}: solver='lbfgs' searches along one line for one net; take another solver")
+            raise errors.InvalidArgument(f"{type(self).__name__}: solver='lbfgs'", why="it searches along one line for one net", fix="take another solver")
 
     def _drawn(self, rows, weights, draw):
         """How often each row is drawn for each net (Breiman 1996), times its weight."""
