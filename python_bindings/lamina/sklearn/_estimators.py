@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 
 import numpy as np
@@ -141,16 +142,24 @@ class _Net(BaseEstimator):
         return self
 
     def _check_parameters(self):
-        for name in ("max_iter", "n_iter_no_change", *(["batch_size"] if self.batch_size != "auto" else [])):
+        def whole(value):
+            return isinstance(value, numbers.Integral) and value >= 1
+
+        for name in ("max_iter", "n_iter_no_change", "batch_size"):
             value = getattr(self, name)
-            if not (np.isreal(value) and value > 0):
-                raise errors.InvalidArgument(f"{type(self).__name__}: {name}={value!r} is not positive", fix="pass a positive number")
-        for name, most in (("alpha", math.inf), ("learning_rate_init", math.inf), ("validation_fraction", 1)):
+            named = isinstance(value, (str, float)) and (name, value) in (("batch_size", "auto"), ("n_iter_no_change", math.inf))
+            if not (whole(value) or named):
+                self._refuse(name, "a whole number from 1")
+        for name, most in (("alpha", math.inf), ("learning_rate_init", math.inf), ("tol", math.inf), ("validation_fraction", 1)):
             value = getattr(self, name)
-            if not np.isreal(value) or not 0 <= value < most:
-                raise errors.InvalidArgument(f"{type(self).__name__}: {name}={value!r} is not a number from 0" + (" to 1" if most == 1 else ""), fix="pass one that is")
-        if any(size <= 0 for size in self._hidden()):
-            raise errors.InvalidArgument(f"{type(self).__name__}: hidden_layer_sizes={self.hidden_layer_sizes!r} are not positive", fix="pass one or more whole numbers from 1")
+            if not isinstance(value, numbers.Real) or not 0 <= value < most:
+                self._refuse(name, "a number from 0" + (" to 1" if most == 1 else ""))
+        sizes = self.hidden_layer_sizes
+        if not (whole(sizes) or isinstance(sizes, (tuple, list, np.ndarray)) and all(map(whole, sizes))):
+            self._refuse("hidden_layer_sizes", "a whole number from 1, or several")
+
+    def _refuse(self, name, wanted):
+        raise errors.InvalidArgument(f"{type(self).__name__}: {name}={getattr(self, name)!r} is not {wanted}", fix="pass one that is")
 
     def _hidden(self):
         return list(np.atleast_1d(np.asarray(self.hidden_layer_sizes, int))) if np.size(self.hidden_layer_sizes) else []
@@ -424,8 +433,8 @@ class _Ensemble:
 
     def _check_parameters(self):
         super()._check_parameters()
-        if not (np.isreal(self.n_estimators) and self.n_estimators >= 1):
-            raise errors.InvalidArgument(f"{type(self).__name__}: n_estimators={self.n_estimators!r} is not positive", fix="pass a whole number from 1")
+        if not (isinstance(self.n_estimators, numbers.Integral) and self.n_estimators >= 1):
+            self._refuse("n_estimators", "a whole number from 1")
         if self.solver == "lbfgs":
             raise errors.InvalidArgument(f"{type(self).__name__}: solver='lbfgs'", why="it searches along one line for one net", fix="take another solver")
 
