@@ -46,8 +46,6 @@ def launch(ranks, program, restarts=0, out=None):
         program = program[1:]
     if not program:
         raise errors.InvalidArgument("launch: there is no program", "the command line", fix="write python -m lamina launch -n 4 train.py")
-    if not (os.path.exists(program[0]) if program[0].endswith(".py") else program[0] == "-m" or shutil.which(program[0])):
-        raise errors.NotFound(f"launch: there is no program {program[0]}", "the command line", "every rank would fail to start it", "write python -m lamina launch -n 4 train.py, with its arguments behind it")
     if ranks < 1 or restarts < 0:
         raise errors.InvalidArgument(f"launch: -n {ranks} --restarts {restarts}", "the command line", "there is at least one rank, and no negative number of restarts")
     inside = [name for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK") if os.environ.get(name)]
@@ -55,6 +53,8 @@ def launch(ranks, program, restarts=0, out=None):
         raise errors.StateError("launch: this process is itself a rank of a job", "the command line", f"{inside[0]} is set", "call it outside of mpirun and srun")
     cores = len(os.sched_getaffinity(0))
     words, settings = command(ranks, program, os.environ, cores)
+    if not (os.path.exists(program[0]) if program[0].endswith(".py") else program[0] == "-m" or shutil.which(program[0])):
+        raise errors.NotFound(f"launch: there is no program {program[0]}", "the command line", "every rank would fail to start it", "write python -m lamina launch -n 4 train.py, with its arguments behind it")
     shown = " ".join([*(f"{name}={value}" for name, value in settings.items()), shlex.join(words)])
     for run in range(restarts + 1):
         print(f"lamina launch: {shown}", file=out or sys.stdout, flush=True)
