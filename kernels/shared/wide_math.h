@@ -75,7 +75,7 @@ LAMINA_SCALAR double exp2(double x) {
   return scaled_exp(shifted, (c - (shifted - kToWhole)) * kLn2);
 }
 LAMINA_SCALAR double expm1(double x) {
-  double small = x + x * x * (0.5 + x * 0.16666666666666666);
+  double small = x * (1 + x * (0.5 + x * 0.16666666666666666));  // -0 of -0
   return size(x) < 0.000244140625 ? small : exp(x) - 1;
 }
 LAMINA_SCALAR double cosh(double x) { return 0.5 * (exp(x) + exp(-x)); }

@@ -131,6 +131,7 @@ TEST(ScalarOps, OddAndEvenFunctionsKeepTheirSigns) {
     EXPECT_LE(scalar::sigmoid(x), 1.0f) << x;
   }
   EXPECT_TRUE(std::signbit(scalar::tanh(-0.0f)));
+  EXPECT_TRUE(std::signbit(scalar::expm1(-0.0f)));
 }
 
 TEST(ScalarOps, EveryOperationHasANameAndOperands) {
