@@ -111,7 +111,7 @@ const char* lamina_last_error(void) { return last_error.c_str(); }
 lamina_status lamina_tensor_new(lamina_dtype dtype, size_t rank, const int64_t* shape, const void* data, lamina_tensor** out) {
   return guarded([&] {
     given(out, "out") = nullptr;
-    if (int(dtype) < LAMINA_BOOL || int(dtype) > LAMINA_F64)
+    if (int(dtype) < LAMINA_BOOL || int(dtype) > LAMINA_C128)
       throw Error(ErrorKind::type,
                   {.what = lamina::cat("there is no dtype ", int(dtype)), .where = "", .why = "", .fix = "pass a lamina_dtype"});
     lamina::TensorType type{DType(dtype), {}};

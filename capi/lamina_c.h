@@ -53,7 +53,12 @@ typedef enum lamina_dtype {
   LAMINA_F16 = 6,
   LAMINA_BF16 = 7,
   LAMINA_F32 = 8,
-  LAMINA_F64 = 9
+  LAMINA_F64 = 9,
+  LAMINA_U16 = 10,
+  LAMINA_U32 = 11,
+  LAMINA_U64 = 12,
+  LAMINA_C64 = 13, /* pairs of float: real and imaginary part */
+  LAMINA_C128 = 14 /* pairs of double */
 } lamina_dtype;
 
 typedef struct lamina_tensor lamina_tensor;

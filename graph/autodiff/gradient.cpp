@@ -12,7 +12,7 @@ using ir::Graph;
 using ir::Node;
 using ir::Value;
 
-bool carries_gradient(const Graph& g, Value v) { return is_floating(g.type(v).dtype); }
+bool carries_gradient(const Graph& g, Value v) { return has_gradients(g.type(v).dtype); }
 
 std::string place_of(const Node& node) {
   std::string line = text(node.line);
@@ -83,7 +83,12 @@ class Differentiation {
     for (size_t i = 0; i < request_.targets.size(); ++i) {
       Value target = request_.targets[i];
       const TensorType type = g_.type(target);
-      if (!is_floating(type.dtype))
+      if (is_complex(type.dtype) && (i >= given.size() || !given[i].valid()))
+        throw Error(ErrorKind::type, {.what = cat("gradient: the target is ", type, ", which is complex"),
+                                      .where = place_of(g_[target]),
+                                      .why = "a slope is that of real numbers",
+                                      .fix = "differentiate lm.real(y), lm.imag(y) or lm.abs(y), or pass output_gradients"});
+      if (!has_gradients(type.dtype))
         throw Error(ErrorKind::type, {.what = cat("gradient: the target is ", type, ", which is not floating point"),
                                       .where = place_of(g_[target]),
                                       .why = "only floating-point values have gradients",
@@ -107,7 +112,7 @@ class Differentiation {
 
   void accumulate(Value v, Value cotangent) {
     Value& sum = cotangents_[index(v)];
-    sum = sum.valid() ? ops::add(g_, sum, cotangent) : cotangent;
+    sum = sum.valid() ? ops::sum_of_gradients(g_, sum, cotangent) : cotangent;
   }
 
   void differentiate(int number) {

@@ -16,10 +16,19 @@ const char* c_type(DType dtype) {
     case DType::i64: return "int64_t";
     case DType::f32: return "float";
     case DType::f64: return "double";
+    case DType::u16: return "uint16_t";
+    case DType::u32: return "uint32_t";
+    case DType::u64: return "uint64_t";
     case DType::f16:
-    case DType::bf16: break;
+    case DType::bf16:
+    case DType::c64:
+    case DType::c128: break;
   }
-  internal_error(cat("export_c: C has no type for ", dtype));
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat("export_c: the program has a value of dtype ", numpy_name(dtype)),
+               .where = "",
+               .why = "what a loop or a branch carries is of a type of C99",
+               .fix = is_complex(dtype) ? "carry the parts of complex numbers: lm.as_real(x)" : "use float32"});
 }
 
 const char* suffix(DType dtype) { return name(dtype); }
@@ -47,6 +56,10 @@ std::string number(DType dtype, const void* element) {
       return number(dtype, double(value));
     else if constexpr (std::is_same_v<T, int64_t>)
       return value == INT64_MIN ? "(-INT64_C(9223372036854775807) - 1)" : cat("INT64_C(", value, ")");
+    else if constexpr (std::is_same_v<T, uint64_t>)
+      return cat("UINT64_C(", value, ")");
+    else if constexpr (std::is_same_v<T, uint32_t>)
+      return cat("UINT32_C(", value, ")");
     else if constexpr (std::is_same_v<T, int32_t>)
       return value == INT32_MIN ? "(-2147483647 - 1)" : cat(value);
     else if constexpr (std::is_integral_v<T>)

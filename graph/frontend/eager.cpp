@@ -8,6 +8,7 @@
 #include "graph/compile/compile.h"
 #include "graph/frontend/copied_to.h"
 #include "graph/frontend/device.h"
+#include "graph/frontend/rare_dtypes.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
@@ -185,6 +186,10 @@ std::vector<BufferRef> run(const ir::OpDef& op, const ir::AttrsRef& attrs, std::
 
 std::vector<Tensor> apply(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at,
                           std::span<const ir::GraphRef> regions) {
+  if (concerns_rare_dtypes(op, attrs, inputs)) {
+    std::vector<Tensor> out;
+    if (apply_rare(op, attrs, inputs, at, out)) return out;
+  }
   if (Trace* trace = Trace::current()) return trace->add_node(op, std::move(attrs), inputs, at, regions);
   try {
     EagerOp* planned;

@@ -31,38 +31,43 @@ Tensor made_on_host(const TensorType& type, const std::function<void(std::span<s
 
 namespace {
 
-Tensor filled(const TensorType& type, double value) {
-  if (Trace::current() && !type.shape.empty()) {  // keeps large constants out of the graph
-    Tensor one = filled({type.dtype, {}}, value);
-    return apply_one(ops::def::broadcast_to, ir::make_attrs(ops::ShapeAttrs{type.shape}), std::span(&one, 1));
-  }
-  return made_on_host(type, [&](std::span<std::byte> out) {
-    if (value == 0 && !std::signbit(value)) {
-      if (!out.empty()) std::memset(out.data(), 0, out.size());
-      return;
-    }
-    with_dtype(type.dtype, [&]<class T>() {
-      const T x = element_of<T>(value);
-      for (size_t i = 0; i < out.size(); i += sizeof(T)) std::memcpy(out.data() + i, &x, sizeof(T));
-    });
-  });
+// Calls f.operator()<T>(step) with the C++ type of an element, or of its real part, and the number of Ts in an element.
+template <class F>
+void with_parts(DType dtype, F&& f) {
+  const bool complex = is_complex(dtype);
+  with_dtype(complex ? part_of(dtype) : dtype, [&]<class T>() { f.template operator()<T>(complex ? size_t(2) : size_t(1)); });
 }
 
 // element(i) of a vector, an int64 or a double.
 template <class F>
 Tensor generated(const TensorType& type, F element) {
   return made_on_host(type, [&](std::span<std::byte> out) {
-    with_dtype(type.dtype, [&]<class T>() {
+    if (is_complex(type.dtype) && !out.empty()) std::memset(out.data(), 0, out.size());
+    with_parts(type.dtype, [&]<class T>(size_t step) {
       using Exact = std::conditional_t<std::is_arithmetic_v<T>, decltype(element(0)), double>;
-      for (size_t i = 0; i < out.size() / sizeof(T); ++i) {
+      for (size_t i = 0; i < out.size() / sizeof(T) / step; ++i) {
         const T x = element_of<T>(Exact(element(int64_t(i))));
-        std::memcpy(out.data() + i * sizeof(T), &x, sizeof(T));
+        std::memcpy(out.data() + i * step * sizeof(T), &x, sizeof(T));
       }
     });
   });
 }
 
+Tensor filled(const TensorType& type, double value) {
+  if (Trace::current() && !type.shape.empty()) {  // keeps large constants out of the graph
+    Tensor one = filled({type.dtype, {}}, value);
+    return apply_one(ops::def::broadcast_to, ir::make_attrs(ops::ShapeAttrs{type.shape}), std::span(&one, 1));
+  }
+  if (value == 0 && !std::signbit(value))
+    return made_on_host(type, [](std::span<std::byte> out) {
+      if (!out.empty()) std::memset(out.data(), 0, out.size());
+    });
+  return generated(type, [value](int64_t) { return value; });
+}
+
 bool holds(DType dtype, int64_t n) {
+  if (dtype == DType::u64) return n >= 0;
+  if (is_complex(dtype)) return true;
   return with_dtype(dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
       return n >= int64_t(std::numeric_limits<T>::min()) && n <= int64_t(std::numeric_limits<T>::max());
@@ -89,11 +94,12 @@ Tensor tensor_from(const void* values, size_t count, const TensorType& type) {
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype) {
   check_count(values.size(), shape);
   std::vector<std::byte> bytes(values.size() * size_of(dtype));
-  with_dtype(dtype, [&]<class T>() {
+  with_parts(dtype, [&]<class T>(size_t step) {
     size_t i = 0;
     for (double v : values) {
       const T x = element_of<T>(v);
-      std::memcpy(bytes.data() + i++ * sizeof(T), &x, sizeof(T));
+      std::memcpy(bytes.data() + i * sizeof(T), &x, sizeof(T));
+      i += step;
     }
   });
   return from_host(bytes.data(), {dtype, shape});
@@ -101,7 +107,7 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
 
 Tensor scalar(double x, DType dtype) { return filled({dtype, {}}, x); }
 Tensor scalar_i(int64_t n, DType dtype) {
-  if (dtype == DType::i64) return from_host(&n, {dtype, {}});  // exact: a double has 53 bits
+  if (dtype == DType::i64 || (dtype == DType::u64 && n >= 0)) return from_host(&n, {dtype, {}});  // exact: a double has 53 bits
   return filled({dtype, {}}, double(n));
 }
 Tensor scalar_b(bool b) { return filled({DType::boolean, {}}, b); }

@@ -45,7 +45,7 @@ void GradientTape::reset() { record_->reset(); }
 
 namespace {
 void require_floating(const char* what, const TensorType& type) {
-  if (!is_floating(type.dtype))
+  if (!has_gradients(type.dtype))
     throw Error(ErrorKind::type, {.what = cat("GradientTape: the ", what, " is ", type),
                                   .where = "",
                                   .why = "only floating-point values have gradients",
@@ -136,7 +136,7 @@ std::string why_unseen(const TapeRecord& tape, const Source& source, std::span<c
     return source.variable->trainable()
                ? "was not watched: the tape has watch_accessed_variables=False; call tape.watch on it before it is read"
                : "is not trainable, and was not watched: call tape.watch on it before it is read";
-  if (!source.variable && !is_floating(source.tensor.dtype())) return "has no derivatives: only floating-point values have them";
+  if (!source.variable && !has_gradients(source.tensor.dtype())) return "has no derivatives: only floating-point values have them";
   if (!source.variable && !tape.tracks(source.tensor))
     return "was not watched: call tape.watch on it before it is used, and pass the same tensor";
   return seen ? ""

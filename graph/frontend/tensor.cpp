@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
@@ -154,17 +155,21 @@ bool takes(DType dtype, Operand::Kind kind) {
   switch (kind) {
     case Operand::Kind::boolean: return dtype == DType::boolean;
     case Operand::Kind::integer: return dtype != DType::boolean;
-    case Operand::Kind::floating: return is_floating(dtype);
+    case Operand::Kind::floating: return has_gradients(dtype);
     case Operand::Kind::tensor: break;
   }
   return false;
 }
-bool fits(DType dtype, double x) {
+template <class N>
+bool fits(DType dtype, N x) {
+  if (is_complex(dtype)) return true;
   return with_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>)
-      return x >= double(std::numeric_limits<T>::lowest()) && x <= double(std::numeric_limits<T>::max());
-    else
+    if constexpr (!std::is_integral_v<T>)
       return true;
+    else if constexpr (std::is_integral_v<N> && !std::is_same_v<T, bool>)
+      return std::in_range<T>(x);
+    else
+      return x >= double(std::numeric_limits<T>::lowest()) && x <= double(std::numeric_limits<T>::max());
   });
 }
 
@@ -199,11 +204,11 @@ void require_fit(const Operand& x, DType dtype, const char* op) {
   if (t.is_symbolic()) {
     what = cat("the array ", t.type(), " becomes ", dtype, " only if its values fit");
   } else {
-    for (const int64_t n : t.to_vector<int64_t>())
-      if (!fits(dtype, double(n))) {
-        what = cat("the array's ", n, " does not fit ", dtype);
-        break;
-      }
+    const auto compare = [&](const auto& values) {
+      const auto large = std::find_if(values.begin(), values.end(), [&](auto n) { return !fits(dtype, n); });
+      if (large != values.end()) what = cat("the array's ", *large, " does not fit ", dtype);
+    };
+    t.dtype() == DType::u64 ? compare(t.to_vector<uint64_t>()) : compare(t.to_vector<int64_t>());
     if (what.empty()) return;
   }
   throw Error(ErrorKind::type, {.what = cat(op, ": ", what),
@@ -241,7 +246,8 @@ Tensor Operand::resolve() const {
 Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
   if (is_tensor()) {
     const DType own = tensor_.dtype();
-    const bool of_a_kind = is_floating(own) ? is_floating(dtype) : is_integer(own) && is_integer(dtype);
+    const bool of_a_kind = is_floating(own) || is_complex(own) ? is_complex(dtype) || (is_floating(own) && is_floating(dtype))
+                                                               : is_integer(own) && is_integer(dtype);
     return tensor_.from_host() && of_a_kind ? of_dtype(*this, dtype, op) : tensor_;
   }
   if (!takes(dtype, kind_))
@@ -294,14 +300,14 @@ std::vector<Tensor> resolve_all(const char* op, std::span<const Operand> operand
 
 std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b, Mixing mixing) {
   if (a.is_tensor() && b.is_tensor() && a.tensor().dtype() == b.tensor().dtype() &&
-      (mixing != Mixing::fractions || is_floating(a.tensor().dtype())))
+      (mixing != Mixing::fractions || has_gradients(a.tensor().dtype())))
     return {a.tensor(), b.tensor()};
   std::vector<Tensor> both = resolve_all(op, std::array{a, b}, mixing);
   return {std::move(both[0]), std::move(both[1])};
 }
 
 Tensor resolve_floating(const Operand& x) {
-  if (x.is_tensor() && is_floating(x.tensor().dtype())) return x.tensor();
+  if (x.is_tensor() && has_gradients(x.tensor().dtype())) return x.tensor();
   return std::move(resolve_all("", std::span(&x, 1), Mixing::fractions)[0]);
 }
 

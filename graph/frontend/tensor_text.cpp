@@ -235,7 +235,8 @@ std::string Tensor::values_text() const {
   std::vector<std::byte> raw(static_cast<size_t>(byte_size(*d.type)));
   copy_to_host(raw.data(), raw.size());
   const bool alone = layout.shape.empty();
-  std::vector<std::string> words = with_dtype(d.type->dtype, [&]<class T>() {
+  const bool complex = is_complex(d.type->dtype);
+  std::vector<std::string> words = with_dtype(complex ? part_of(d.type->dtype) : d.type->dtype, [&]<class T>() {
     std::vector<std::string> out;
     auto element = [&](int64_t i) {
       T v;
@@ -248,6 +249,24 @@ std::string Tensor::values_text() const {
       for (int64_t i : offsets) out.push_back(std::to_string(element(i)));
     } else {
       std::vector<T> x;
+      if (complex) {
+        std::vector<T> y;
+        std::vector<char> signs;
+        for (int64_t i : offsets) {
+          const T imaginary = element(2 * i + 1);
+          x.push_back(element(2 * i)), y.push_back(T(std::fabs(double(imaginary)))),
+              signs.push_back(std::signbit(double(imaginary)) ? '-' : '+');
+        }
+        const std::vector<std::string> re = alone ? std::vector{float_alone(x[0])} : format_floats(x);
+        const std::vector<std::string> im = alone ? std::vector{float_alone(y[0])} : format_floats(y);
+        for (size_t i = 0; i < re.size(); ++i) {
+          const std::string digits = im[i].substr(std::min(im[i].find_first_not_of(' '), im[i].size()));
+          const size_t end = digits.find_last_not_of(' ') + 1;
+          out.push_back(re[i] + signs[i] + digits.substr(0, end) + "j" + digits.substr(end) +
+                        std::string(im[i].size() - digits.size(), ' '));
+        }
+        return out;
+      }
       for (int64_t i : offsets) x.push_back(element(i));
       return alone ? std::vector{float_alone(x[0])} : format_floats(x);
     }

@@ -464,7 +464,7 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
         std::vector<Tensor> out = made.results, given;
         results = out.size();
         for (const Tensor& t : made.results)
-          if (is_floating(t.dtype())) given.push_back(region.input(t.type())), ++cotangents;
+          if (has_gradients(t.dtype())) given.push_back(region.input(t.type())), ++cotangents;
         const std::vector<Tensor> gradients = made.gradient(given);
         if (gradients.size() != inputs.size())
           throw Error(ErrorKind::invalid_argument,

@@ -209,7 +209,7 @@ class Contraction {
       std::swap(a, b), std::swap(of_a, of_b);
     // Small integers have no matmul; i32 wraps the same way.
     const DType dtype = a.t.dtype();
-    const bool small = !is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64;
+    const bool small = is_integer(dtype) && size_of(dtype) < 4;
     if (small) a.t = astype(here(a.t), DType::i32), b.t = astype(here(b.t), DType::i32);
 
     // Dot products are long sums, not matrices. A half type's one is a matmul, which does not round the products.

@@ -88,6 +88,20 @@ Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   return apply_one(def::where, nullptr, std::array{condition.resolve(), std::move(yes), std::move(no)}, condition.at());
 }
 
+Tensor as_real(const Operand& z) { return unary(def::as_real, z); }
+Tensor as_complex(const Operand& pairs) { return unary(def::as_complex, pairs); }
+Tensor conj(const Operand& z) {
+  const Tensor t = z.resolve();
+  if (!is_complex(t.dtype())) return t;
+  const Tensor pairs = as_real(Operand(t, z.at()));
+  std::vector<int64_t> begin(size_t(pairs.rank()), 0), end(size_t(pairs.rank()), INT64_MAX);
+  end.back() = begin.back() = 1;
+  const Tensor re = slice(Operand(pairs, z.at()), std::vector<int64_t>(begin.size(), 0), end);
+  end.back() = INT64_MAX;
+  const Tensor im = slice(Operand(pairs, z.at()), begin, end);
+  return as_complex(Operand(concat({re, neg(Operand(im, z.at()))}, -1, z.at()), z.at()));
+}
+
 Tensor astype(const Operand& x, DType dtype) {
   if (x.is_tensor() && x.tensor().dtype() == dtype) return x.tensor();
   return unary(def::astype, x, ir::make_attrs(ops::DTypeAttrs{dtype}));
@@ -128,15 +142,10 @@ Tensor min(const Operand& x, const AxesOrAll& axes, bool keepdims) { return redu
 Tensor prod(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::prod, x, axes, keepdims); }
 Tensor argmax(const Operand& x, int axis, bool keepdims) { return unary(def::argmax, x, ir::make_attrs(ops::ArgmaxAttrs{axis, keepdims})); }
 
-Tensor argmin(const Operand& x, int axis, bool keepdims) {
-  Tensor t = x.resolve();
-  const Operand in(t, x.at());
-  switch (t.dtype()) {  // order reversed, without overflow
-    case DType::boolean: return argmax(Operand(logical_not(in), x.at()), axis, keepdims);
-    case DType::u8: return argmax(Operand(sub(Operand(255, x.at()), in), x.at()), axis, keepdims);
-    default: break;
-  }
-  return argmax(Operand(is_floating(t.dtype()) ? neg(in) : sub(Operand(-1, x.at()), in), x.at()), axis, keepdims);
+Tensor argmin(const Operand& x, int axis, bool keepdims) {  // the order is reversed, without overflow
+  const Operand in(x.resolve(), x.at());
+  const bool whole = in.tensor().dtype() == DType::boolean || is_integer(in.tensor().dtype());
+  return argmax(Operand(whole ? bitwise_not(in) : neg(in), x.at()), axis, keepdims);
 }
 
 Tensor gather(const Operand& x, const Operand& indices, int axis, int batch_axes) {

@@ -20,6 +20,10 @@ namespace lamina {
 LAMINA_API Tensor pow(const Operand& a, const Operand& b);
 // a where the condition (bool) is true, else b.
 LAMINA_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
+// Complex numbers as pairs of real and imaginary part along a new last axis, and the inverse.
+LAMINA_API Tensor as_real(const Operand& z);
+LAMINA_API Tensor as_complex(const Operand& pairs);
+LAMINA_API Tensor conj(const Operand& z);  // the opposite imaginary parts; z itself where it is not complex
 LAMINA_API Tensor astype(const Operand& x, DType dtype);
 // x limited to [low, high] (low > high gives high); at the bounds x gets the gradient too.
 LAMINA_API Tensor clip(const Operand& x, const Operand& low, const Operand& high);

@@ -190,6 +190,7 @@ Tensor integers(const Shape& given, const Operand& low, const Operand& high, DTy
   const Tensor first = bound(low), end = bound(high), range = sub(here(end), here(first));
   const Shape shape = broadcast(given, range.shape());
   auto [least, most] = with_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, uint64_t>) return std::pair(int64_t(0), std::numeric_limits<int64_t>::max());
     if constexpr (std::is_integral_v<T>)
       return std::pair(int64_t(std::numeric_limits<T>::lowest()), int64_t(std::numeric_limits<T>::max()));
     return std::pair<int64_t, int64_t>(0, -1);  // the draw refuses it below

@@ -116,7 +116,7 @@ std::string attr_text(const AxesOrAll& v) { return v.all() ? "all" : attr_text(v
 std::string attr_text(const Literal& v) {
   std::string s = text(v.type) + "{", elements;
   if (!v.bytes) return s + (v.type.dtype == DType::boolean ? "false...}" : "0...}");
-  bool exact = with_dtype(v.type.dtype, [&]<class T>() {
+  bool exact = !is_complex(v.type.dtype) && with_dtype(v.type.dtype, [&]<class T>() {
     const T* data = reinterpret_cast<const T*>(v.bytes->data());
     size_t n = v.bytes->size() / sizeof(T);
     bool same = n > 1;
@@ -195,6 +195,7 @@ void parse_attr(std::string_view text, Literal& v) {
   bool same = body.ends_with("...");
   if (same) body.remove_suffix(3);
   if (same && body == (v.type.dtype == DType::boolean ? "false" : "0")) return void(v.bytes = nullptr);
+  if (is_complex(v.type.dtype)) bad_value(text, "a complex constant as its bytes");
   // A short text must not take much memory.
   if (same && bytes > kMostFilled) bad_value(text, "a constant of one number of at most 64 MiB");
   if (!same && int64_t(body.size()) + 1 < 2 * (bytes / int64_t(size_of(v.type.dtype))))

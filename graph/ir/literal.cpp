@@ -15,10 +15,11 @@ Literal Literal::from(const TensorType& type, const void* data) {
 Literal Literal::filled(const TensorType& type, double value) {
   int64_t n = size_of(type.shape).number();
   auto bytes = std::make_shared<std::vector<std::byte>>(size_t(byte_size(type)));
-  with_dtype(type.dtype, [&]<class T>() {
+  const bool complex = is_complex(type.dtype);
+  with_dtype(complex ? part_of(type.dtype) : type.dtype, [&]<class T>() {
     T* out = reinterpret_cast<T*>(bytes->data());
     const T element = element_of<T>(value);
-    for (int64_t i = 0; i < n; ++i) out[i] = element;
+    for (int64_t i = 0; i < n; ++i) out[complex ? 2 * i : i] = element;
   });
   return {type, std::move(bytes)};
 }
@@ -32,6 +33,7 @@ bool Literal::operator==(const Literal& other) const {
 
 bool Literal::is_filled_with(double value) const {
   if (!bytes) return value == 0;
+  if (is_complex(type.dtype)) return false;  // ops on complex numbers are those on their parts
   return with_dtype(type.dtype, [&]<class T>() {
     const T* data = reinterpret_cast<const T*>(bytes->data());
     for (size_t i = 0; i < bytes->size() / sizeof(T); ++i) {

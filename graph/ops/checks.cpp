@@ -32,7 +32,16 @@ void require_integer(const char* op, const char* argument, const TensorType& in)
                                   .fix = cat("convert it first: ", argument, ".astype('int32')")});
 }
 
+void require_common(const char* op, const TensorType& in) {
+  if (is_rare(in.dtype))
+    throw Error(ErrorKind::type, {.what = cat(op, ": ", in, " is of a dtype that this op does not take within a graph"),
+                                  .where = "",
+                                  .why = "functions of such tensors make their graphs of ops on int64, or on real and imaginary parts",
+                                  .fix = "trace a function that calls lm's functions, or convert it with astype"});
+}
+
 void require_numeric(const char* op, const TensorType& in) {
+  if (is_complex(in.dtype)) require_common(op, in);
   if (in.dtype == DType::boolean)
     throw Error(ErrorKind::type, {.what = cat(op, ": ", in, " holds no numbers"),
                                   .where = "",

@@ -8,6 +8,8 @@ namespace lamina::ops {
 int axis_of(const char* op, int64_t axis, const TensorType& in);
 void require_floating(const char* op, const TensorType& in);
 void require_integer(const char* op, const char* argument, const TensorType& in);
+// Refuses dtypes of which ops are made of ops on others (graph/frontend/rare_dtypes.h).
+void require_common(const char* op, const TensorType& in);
 void require_numeric(const char* op, const TensorType& in);  // not bool
 void require_same_dtype(const char* op, const TensorType& a, const TensorType& b);
 void require_rank(const char* op, const Shape& result);  // at most the rank that kernels can address

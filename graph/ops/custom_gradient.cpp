@@ -20,7 +20,7 @@ std::vector<TensorType> infer_custom_gradient(const ir::InferCall& call) {
   const std::vector<TensorType> results = types_of(forward, forward.outputs);
   std::vector<TensorType> in(call.in.begin(), call.in.end());
   for (const TensorType& t : results)
-    if (is_floating(t.dtype)) in.push_back(t);
+    if (has_gradients(t.dtype)) in.push_back(t);
   require_region_inputs(kCustomGradientName, "gradient", backward, in);
   if (int64_t(backward.outputs.size()) != inputs)
     refuse_custom_gradient(cat("the gradient gives ", backward.outputs.size(), " values"), cat("there are ", inputs, " inputs"));

@@ -60,6 +60,7 @@ template <ScalarOp op>
 std::vector<TensorType> infer_elementwise(const ir::InferCall& call) {
   const char* op_name = name(op);
   std::span<const TensorType> in = call.in;
+  for (const TensorType& t : in) require_common(op_name, t);
   if constexpr (op == ScalarOp::where) {
     if (in[0].dtype != DType::boolean)
       throw Error(ErrorKind::type, {.what = cat("where: the condition is ", in[0]),

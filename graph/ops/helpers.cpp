@@ -3,7 +3,32 @@
 
 namespace lamina::ops {
 
-Value full(Graph& g, const TensorType& type, double value) { return broadcast_to(g, scalar(g, type.dtype, value), type.shape); }
+namespace {
+Shape pairs_of(Shape shape) {
+  shape.emplace_back(2);
+  return shape;
+}
+}  // namespace
+
+Value full(Graph& g, const TensorType& type, double value) {
+  const Value one = scalar(g, type.dtype, value);
+  return is_complex(type.dtype) ? as_complex(g, broadcast_to(g, as_real(g, one), pairs_of(type.shape))) : broadcast_to(g, one, type.shape);
+}
+
+Value sum_of_gradients(Graph& g, Value a, Value b) {
+  return is_complex(g.type(a).dtype) ? as_complex(g, add(g, as_real(g, a), as_real(g, b))) : add(g, a, b);
+}
+
+Value select(Graph& g, Value condition, Value a, Value b) {
+  const DType dtype = g.type(a).dtype;
+  if (is_complex(dtype)) {
+    Shape shape = g.type(condition).shape;
+    shape.emplace_back(1);
+    return as_complex(g, where(g, reshape(g, condition, shape), as_real(g, a), as_real(g, b)));
+  }
+  if (!is_rare(dtype)) return where(g, condition, a, b);
+  return astype(g, where(g, condition, astype(g, a, DType::i64), astype(g, b, DType::i64)), dtype);
+}
 
 Value sum_to(Graph& g, Value x, const Shape& shape) {
   const Shape from = g.type(x).shape;

@@ -127,7 +127,8 @@ Kernel for_width(DType dtype, F&& make) {
     case 1: return make.template operator()<uint8_t>();
     case 2: return make.template operator()<uint16_t>();
     case 4: return make.template operator()<uint32_t>();
-    default: return make.template operator()<uint64_t>();
+    case 8: return make.template operator()<uint64_t>();
+    default: return {};
   }
 }
 

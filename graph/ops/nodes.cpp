@@ -23,6 +23,8 @@ Value fused_elementwise(Graph& g, ir::GraphRef region, std::vector<Value> inputs
 }
 Value constant(Graph& g, ir::Literal value) { return g.add_constant(std::move(value)); }
 Value scalar(Graph& g, DType dtype, double value) { return g.add_constant(ir::Literal::filled({dtype, {}}, value)); }
+Value as_real(Graph& g, Value z) { return g.add(def::as_real, {z}); }
+Value as_complex(Graph& g, Value pairs) { return g.add(def::as_complex, {pairs}); }
 Value iota(Graph& g, const TensorType& type, int axis) { return g.add(def::iota, ir::make_attrs(IotaAttrs{type, axis}), {}); }
 Value read(Graph& g, int resource) {
   return g.add(def::read, ir::make_attrs(ir::ResourceAttrs{resource, g.resources.at(size_t(resource)).type}), {});

@@ -34,6 +34,11 @@ Value constant(Graph& g, ir::Literal value);
 Value scalar(Graph& g, DType dtype, double value);
 // A scalar constant, broadcast to the type.
 Value full(Graph& g, const TensorType& type, double value);
+// Of dtypes that no kernel adds or selects too: through their parts, or as int64.
+Value sum_of_gradients(Graph& g, Value a, Value b);
+Value select(Graph& g, Value condition, Value a, Value b);
+Value as_real(Graph& g, Value z);
+Value as_complex(Graph& g, Value pairs);
 Value iota(Graph& g, const TensorType& type, int axis);
 
 // --- variables ---

@@ -26,7 +26,7 @@ void require_predicate(const char* op, const TensorType& type) {
 
 std::vector<uint8_t> floating(std::span<const TensorType> types) {
   std::vector<uint8_t> out;
-  for (const TensorType& t : types) out.push_back(is_floating(t.dtype));
+  for (const TensorType& t : types) out.push_back(has_gradients(t.dtype));
   return out;
 }
 
@@ -39,7 +39,7 @@ std::vector<TensorType> types_of(const Graph& g, std::span<const Value> values) 
 void add_cotangents(const ir::VjpCall& call, size_t first, size_t last, std::vector<Value>& to) {
   for (size_t i = first; i < last; ++i) {
     const TensorType type = call.graph.type(call.results[i]);
-    if (!is_floating(type.dtype)) continue;
+    if (!has_gradients(type.dtype)) continue;
     to.push_back(call.cotangents[i].valid() ? call.cotangents[i] : full(call.graph, type, 0));
   }
 }
@@ -72,7 +72,7 @@ const ir::RegionTransforms& transforms_of(const char* op, const ir::RegionTransf
 Value select_models(Graph& g, Value mask, Value a, Value b) {
   Shape shape = g.type(mask).shape;
   shape.resize(std::max<size_t>(1, g.type(a).rank()), Dim(1));
-  return where(g, reshape(g, mask, shape), a, b);
+  return select(g, reshape(g, mask, shape), a, b);
 }
 
 void refuse_host_effects(const char* op, std::span<const ir::GraphRef> regions) {

@@ -93,12 +93,21 @@ ElementwiseCode code_of(ScalarOp op, std::span<const TensorType> in, DType resul
   return code;
 }
 
+namespace {
+// Wide unsigned integers are only converted, by a kernel of the CPU.
+bool has_rare(const ElementwiseCode& code) {
+  return std::any_of(code.inputs.begin(), code.inputs.end(), is_rare) ||
+         std::any_of(code.instructions.begin(), code.instructions.end(), [](const auto& in) { return is_rare(in.result); });
+}
+}  // namespace
+
 Kernel elementwise_kernel(On on, ElementwiseCode code) {
   if (on == On::cpu) return bind<kernels::cpu::elementwise>(std::move(code));
-  return kernels::cuda::fits(code) ? bind<kernels::cuda::elementwise, On::gpu>(std::move(code)) : Kernel{};
+  return kernels::cuda::fits(code) && !has_rare(code) ? bind<kernels::cuda::elementwise, On::gpu>(std::move(code)) : Kernel{};
 }
 
 bool elementwise_step(const ir::KernelRequest& request, ElementwiseCode code, ir::SectionStep& step) {
+  if (has_rare(code)) return false;
   const std::vector<int64_t> full = numbers(request.out[0].shape);
   // Rows are the leading axis, as in every step over a batch, so that threads take the same rows in all steps. If an operand does not fit,
   // the last axis may still serve as columns.

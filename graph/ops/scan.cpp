@@ -126,7 +126,7 @@ std::vector<Value> vjp_scan(const ir::VjpCall& call) {
     else if (i < parts.carried + parts.stacked)
       slices.push_back(flow);
     else
-      back->outputs.push_back(add(*back, sums[sum++], flow));
+      back->outputs.push_back(sum_of_gradients(*back, sums[sum++], flow));
   }
   back->outputs.insert(back->outputs.end(), slices.begin(), slices.end());
   const int slices_from = int(outer_carried.size());

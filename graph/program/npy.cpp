@@ -20,9 +20,10 @@ struct NpyName {
   const char* name;
   DType dtype;
 };
-constexpr NpyName kNpyNames[] = {{"|b1", DType::boolean}, {"|u1", DType::u8},  {"|i1", DType::i8},
-                                 {"<i2", DType::i16},     {"<i4", DType::i32}, {"<i8", DType::i64},
-                                 {"<f2", DType::f16},     {"<f4", DType::f32}, {"<f8", DType::f64}};
+constexpr NpyName kNpyNames[] = {{"|b1", DType::boolean}, {"|u1", DType::u8},   {"|i1", DType::i8},  {"<i2", DType::i16},
+                                 {"<i4", DType::i32},     {"<i8", DType::i64},  {"<f2", DType::f16}, {"<f4", DType::f32},
+                                 {"<f8", DType::f64},     {"<u2", DType::u16},  {"<u4", DType::u32}, {"<u8", DType::u64},
+                                 {"<c8", DType::c64},     {"<c16", DType::c128}};
 
 // The header is a Python dict of three entries: 'descr': text, 'fortran_order': bool, 'shape': tuple of numbers.
 class NpyHeader {

@@ -64,13 +64,20 @@ void copy(Stream&, const View& x, const View& y) {
     copy_axes(x.as<const T>(), y.as<T>(), a, 0);
 }
 
+namespace {
+struct Pair {  // a complex number of two doubles
+  uint64_t words[2];
+};
+}  // namespace
+
 void copy_elements(const View& x, const View& y) {
   Stream none;
   switch (size_of(x.dtype)) {
     case 1: return copy<uint8_t>(none, x, y);
     case 2: return copy<uint16_t>(none, x, y);
     case 4: return copy<uint32_t>(none, x, y);
-    default: return copy<uint64_t>(none, x, y);
+    case 8: return copy<uint64_t>(none, x, y);
+    default: return copy<Pair>(none, x, y);
   }
 }
 

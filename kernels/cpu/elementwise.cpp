@@ -70,8 +70,8 @@ Loop widen_loop(const ElementwiseTable& table, DType d) { return d == DType::f16
 Loop narrow_loop(const ElementwiseTable& table, DType d) { return d == DType::f16 ? table.f32_to_f16 : table.f32_to_bf16; }
 
 void fill(const ElementwiseTable& table, Compute type, char* to, int64_t n, const char* value) {
-  static_assert(kComputes == 7);
-  constexpr uint8_t by_size[] = {0, 0, 1, 2, 3, 2, 3};
+  static_assert(kComputes == 10);
+  constexpr uint8_t by_size[] = {0, 0, 1, 2, 3, 2, 3, 1, 2, 3};
   table.fill[by_size[int(type)]](n, to, value, nullptr, nullptr);
 }
 

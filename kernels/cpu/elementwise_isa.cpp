@@ -28,6 +28,12 @@ template <>
 struct TypeOf<5> { using type = float; };
 template <>
 struct TypeOf<6> { using type = double; };
+template <>
+struct TypeOf<7> { using type = unsigned short; };
+template <>
+struct TypeOf<8> { using type = unsigned; };
+template <>
+struct TypeOf<9> { using type = uint64_t; };
 // clang-format on
 
 template <ScalarOp op, class T>
@@ -218,7 +224,8 @@ constexpr Loop cast_of() {
 #define LAMINA_PAIRED(p, q, T) {pair<kPaired[p], kPaired[q], false, T>, pair<kPaired[p], kPaired[q], true, T>}
 #define LAMINA_PAIRS_OF(p, T) {LAMINA_PAIRED(p, 0, T), LAMINA_PAIRED(p, 1, T), LAMINA_PAIRED(p, 2, T)}
 #define LAMINA_PAIRS(T) {LAMINA_PAIRS_OF(0, T), LAMINA_PAIRS_OF(1, T), LAMINA_PAIRS_OF(2, T)}
-#define LAMINA_ROW(f, x) {f<x, 0>(), f<x, 1>(), f<x, 2>(), f<x, 3>(), f<x, 4>(), f<x, 5>(), f<x, 6>()}
+#define LAMINA_ROW(f, x, ...) {f<x, 0>(), f<x, 1>(), f<x, 2>(), f<x, 3>(), f<x, 4>(), f<x, 5>(), f<x, 6>() __VA_ARGS__}
+#define LAMINA_CASTS(from) LAMINA_ROW(cast_of, from, , cast_of<from, 7>(), cast_of<from, 8>(), cast_of<from, 9>())
 
 }  // namespace
 
@@ -228,12 +235,14 @@ extern const ElementwiseTable elementwise_table = {
 #define ELEMENTWISE(name, ...) LAMINA_ROW(loop_of, ScalarOp::name),
 #include "kernels/shared/elementwise_ops.inc"
         },
-    .casts = {LAMINA_ROW(cast_of, 0), LAMINA_ROW(cast_of, 1), LAMINA_ROW(cast_of, 2), LAMINA_ROW(cast_of, 3), LAMINA_ROW(cast_of, 4),
-              LAMINA_ROW(cast_of, 5), LAMINA_ROW(cast_of, 6)},
+    .casts = {LAMINA_CASTS(0), LAMINA_CASTS(1), LAMINA_CASTS(2), LAMINA_CASTS(3), LAMINA_CASTS(4), LAMINA_CASTS(5), LAMINA_CASTS(6),
+              LAMINA_CASTS(7), LAMINA_CASTS(8), LAMINA_CASTS(9)},
     .to_bool = {bool_loop<TypeOf<0>::type>, bool_loop<TypeOf<1>::type>, bool_loop<TypeOf<2>::type>, bool_loop<TypeOf<3>::type>,
-                bool_loop<TypeOf<4>::type>, bool_loop<TypeOf<5>::type>, bool_loop<TypeOf<6>::type>},
+                bool_loop<TypeOf<4>::type>, bool_loop<TypeOf<5>::type>, bool_loop<TypeOf<6>::type>, bool_loop<TypeOf<7>::type>,
+                bool_loop<TypeOf<8>::type>, bool_loop<TypeOf<9>::type>},
     .to_half = {half_loop<TypeOf<0>::type>, half_loop<TypeOf<1>::type>, half_loop<TypeOf<2>::type>, half_loop<TypeOf<3>::type>,
-                half_loop<TypeOf<4>::type>, nullptr, half_loop<TypeOf<6>::type>},
+                half_loop<TypeOf<4>::type>, nullptr, half_loop<TypeOf<6>::type>, half_loop<TypeOf<7>::type>, half_loop<TypeOf<8>::type>,
+                half_loop<TypeOf<9>::type>},
     .f16_to_f32 = f16_to_f32,
     .f32_to_f16 = f32_to_f16,
     .bf16_to_f32 = bf16_to_f32,

@@ -8,9 +8,9 @@
 
 namespace lamina::kernels::cpu {
 
-// Types in which elements are computed: bool and u8 are one byte, half types are floats.
-enum class Compute : uint8_t { u8, i8, i16, i32, i64, f32, f64 };
-inline constexpr int kComputes = 7;
+// Types in which elements are computed: bool and u8 are one byte, half types are floats. The wide unsigned ones are only converted.
+enum class Compute : uint8_t { u8, i8, i16, i32, i64, f32, f64, u16, u32, u64 };
+inline constexpr int kComputes = 10;
 
 // out[i] = op(a[i], b[i], c[i]) for n consecutive elements, with as many operands as the op has. out may be an operand.
 using Loop = void (*)(int64_t n, void* out, const void* a, const void* b, const void* c);
@@ -39,11 +39,14 @@ constexpr Compute compute_of(DType d) {
     case DType::i32: return Compute::i32;
     case DType::i64: return Compute::i64;
     case DType::f64: return Compute::f64;
+    case DType::u16: return Compute::u16;
+    case DType::u32: return Compute::u32;
+    case DType::u64: return Compute::u64;
     default: return Compute::f32;
   }
 }
 constexpr int size_of(Compute c) {
-  constexpr int sizes[] = {1, 1, 2, 4, 8, 4, 8};
+  constexpr int sizes[] = {1, 1, 2, 4, 8, 4, 8, 2, 4, 8};
   return sizes[int(c)];
 }
 

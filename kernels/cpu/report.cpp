@@ -62,6 +62,20 @@ struct Writer {
   std::string out = {};
 
   void element(int64_t offset) {
+    if (is_complex(view.dtype)) {
+      const auto part = [&](int which) {
+        const char* at =
+            static_cast<const char*>(view.data) + offset * int64_t(size_of(view.dtype)) + which * int64_t(size_of(view.dtype) / 2);
+        double value = 0;
+        if (float narrow; view.dtype == DType::c64)
+          std::memcpy(&narrow, at, sizeof narrow), value = double(narrow);
+        else
+          std::memcpy(&value, at, sizeof value);
+        return value;
+      };
+      out += number_text(part(0)) + (std::signbit(part(1)) ? "-" : "+") + number_text(std::fabs(part(1))) + "j";
+      return;
+    }
     with_dtype(view.dtype, [&]<class T>() {
       T value;
       std::memcpy(&value, static_cast<const char*>(view.data) + offset * int64_t(sizeof(T)), sizeof(T));

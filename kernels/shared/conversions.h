@@ -1,4 +1,4 @@
-// Conversions between types. From and To are an unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. Floats truncate
+// Conversions between types. From and To are an unsigned char (a bool, 0 or 1, or a u8), another integer, float or double. Floats truncate
 // to integers: NaN gives 0, values out of range the nearest bound. Integers wrap. bool is x != 0. Compiled by g++ and nvcc alike.
 #pragma once
 #include "kernels/shared/scalar_math.h"
@@ -25,8 +25,8 @@ LAMINA_SCALAR float cut_to_float(From x) {
   if constexpr (sizeof(From) <= 2 || (sizeof(From) == 4 && is_float<From>)) {
     return float(x);
   } else if constexpr (!is_float<From>) {  // as a double: exact, or 48 bits and a sticky bit
-    const bool exact = sizeof(From) == 4 || (x > -(1ll << 52) && x < 1ll << 52) || !(x & 0xffff);
-    return cut_to_float(double(exact ? x : From((x & ~0xffffll) | 0x8000)));
+    const bool exact = sizeof(From) == 4 || ((!is_signed<From> || x > From(-(1ll << 52))) && x < From(1ll << 52)) || !(x & 0xffff);
+    return cut_to_float(double(exact ? x : From((x & From(~0xffffll)) | 0x8000)));
   } else {
     const float f = float(x);
     const bool above = absolute(double(f)) > absolute(x);

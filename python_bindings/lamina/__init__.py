@@ -27,10 +27,11 @@ from ._names import name_scope as name_scope
 from .reporting import check as check, print as print
 from .module import Module as Module
 from .numeric import (
-    allclose as allclose, associative_scan as associative_scan, bincount as bincount, broadcast_arrays as broadcast_arrays, copysign as copysign, cross as cross, cumprod as cumprod,
-    diff as diff, digamma as digamma, erfinv as erfinv, histogram as histogram, hypot as hypot, isclose as isclose, isin as isin, kron as kron, lgamma as lgamma,
+    allclose as allclose, angle as angle, associative_scan as associative_scan, bincount as bincount, broadcast_arrays as broadcast_arrays, complex as complex, copysign as copysign,
+    cross as cross, cumprod as cumprod,
+    diff as diff, digamma as digamma, erfinv as erfinv, histogram as histogram, hypot as hypot, imag as imag, isclose as isclose, isin as isin, kron as kron, lgamma as lgamma,
     matrix_transpose as matrix_transpose, median as median, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod, nanstd as nanstd, nansum as nansum, nanvar as nanvar,
-    nextafter as nextafter, quantile as quantile, signbit as signbit, trace as trace, unstack as unstack, vecdot as vecdot, __all__ as _numeric,
+    nextafter as nextafter, quantile as quantile, real as real, signbit as signbit, trace as trace, unstack as unstack, vecdot as vecdot, __all__ as _numeric,
 )
 from .quantization import quantize as quantize
 from .saving import (

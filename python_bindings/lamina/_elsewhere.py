@@ -37,6 +37,7 @@ NAMES = {
     "randn_like": "random.normal(x.shape)", "rem": "fmod", "rev": "flip", "select": "where", "select_n": "where", "set_float32_matmul_precision": "config.set_matmul_precision", "sigmoid_cross_entropy_with_logits": "losses.binary_crossentropy(labels, logits, from_logits=True)",
     "smooth_l1_loss": "losses.huber", "softmax_cross_entropy_with_logits": "losses.categorical_crossentropy(labels, logits, from_logits=True)", "sparse_softmax_cross_entropy_with_logits": "losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)",
     "swapdims": "swapaxes", "swish": "silu", "t": "matrix_transpose", "take_along_dim": "take_along_axis", "tree_map": "tree.map", "tree_util": "tree", "tree_leaves": "tree.leaves", "grad_fn": "grad", "set_seed": "random.set_seed",
+    "cdouble": "complex128", "cfloat": "complex64", "conjugate": "conj", "view_as_complex": "as_complex", "view_as_real": "as_real",
     "train": "optim", "truncatediv": "trunc(a / b)", "truncatemod": "fmod", "vectorized_map": "vmap", "view": "reshape", "vsplit": "split",
 }
 # their name -> what to write
@@ -45,7 +46,7 @@ WRITTEN = {
     "convert_to_numpy": "x.numpy()", "device_get": "x.numpy()", "dynamic_slice": "x[begin:end]", "dynamic_update_slice": "x.at[begin:end].set(values)", "finfo": "np.finfo(np.float32)", "iinfo": "np.iinfo(np.int32)", "index_add": "x.at[indices].add(values)",
     "index_copy": "x.at[indices].set(values)", "index_fill": "x.at[indices].set(value)", "index_put": "x.at[indices].set(values)", "is_floating_point": "x.dtype.is_floating", "get_default_dtype": "lm.float32, which it is", "put": "x.at[indices].set(values)",
     "scatter_update": "x.at[indices].set(values)", "set_default_dtype": "dtype= where tensors and layers are made", "set_default_device": 'with lm.device("gpu:0"):', "set_num_threads": "LAMINA_THREADS=4 in the environment", "slice_update": "x.at[begin:end].set(values)",
-    "masked_select": "x[mask]", "nan": 'float("nan")', "narrow": "x[begin:end]", "ndarray": "lm.Tensor", "ndim": "x.ndim", "newaxis": "None, as in x[:, None]", "numel": "x.size", "partition": "lm.sort(x)", "pi": "math.pi",
+    "is_complex": "x.dtype.is_complex", "iscomplexobj": "x.dtype.is_complex", "masked_select": "x[mask]", "nan": 'float("nan")', "narrow": "x[begin:end]", "ndarray": "lm.Tensor", "ndim": "x.ndim", "newaxis": "None, as in x[:, None]", "numel": "x.size", "partition": "lm.sort(x)", "pi": "math.pi",
     "rank": "x.ndim", "shape": "x.shape", "size": "x.size", "slice": "x[begin:end]", "strided_slice": "x[begin:end:step]", "unbind": "list(x)",
 }
 _IN = {  # of parts of Lamina

@@ -9,8 +9,8 @@ from ._structure import flatten, unflatten
 from .transforms import custom_gradient
 
 __all__ = [
-    "allclose", "associative_scan", "bincount", "broadcast_arrays", "copysign", "cross", "cumprod", "diff", "digamma", "erfinv", "histogram", "hypot", "isclose", "isin", "kron", "lgamma",
-    "matrix_transpose", "median", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "nextafter", "quantile", "signbit", "trace", "unstack", "vecdot",
+    "allclose", "angle", "associative_scan", "bincount", "broadcast_arrays", "complex", "copysign", "cross", "cumprod", "diff", "digamma", "erfinv", "histogram", "hypot", "imag", "isclose", "isin", "kron", "lgamma",
+    "matrix_transpose", "median", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "nextafter", "quantile", "real", "signbit", "trace", "unstack", "vecdot",
 ]
 
 
@@ -21,7 +21,7 @@ def _tensor(x):
 def _pair(a, b):
     """Both as tensors of one dtype, by the rule of arithmetic, and broadcast."""
     a, b = (x if isinstance(x, (Tensor, int, float)) else _tensor(x) for x in (a, b))
-    zero = _c.maximum(a, b)
+    zero = (_c.add if any(isinstance(x, Tensor) and _is_complex(x) for x in (a, b)) else _c.maximum)(a, b)
     like = lambda x: _c.broadcast_to(_c.astype(x, zero.dtype), zero.shape) if isinstance(x, Tensor) else _c.full_like(zero, x)
     return like(a), like(b)
 
@@ -48,6 +48,41 @@ def _axis(name, x, axis):
 
 def _part(x, axis, key):
     return x[(slice(None),) * axis + (key,)]
+
+
+# --- complex numbers ---
+
+def _is_complex(x):
+    return x.dtype.is_complex
+
+
+def _of_pair(x, which):
+    return _c.as_real(x)[..., which]
+
+
+def complex(real, imag):
+    """The complex numbers with these parts, which are floating tensors or numbers and broadcast: complex128 of float64, else complex64."""
+    real, imag = _pair(real, imag)
+    both = _c.stack([real if real.dtype == _c.float64 else _c.astype(real, "float32"), imag if imag.dtype == _c.float64 else _c.astype(imag, "float32")], -1)
+    return _c.as_complex(both)
+
+
+def real(x):
+    """The real part; x itself where it is not complex."""
+    x = _tensor(x)
+    return _of_pair(x, 0) if _is_complex(x) else x
+
+
+def imag(x):
+    """The imaginary part; zeros where x is not complex."""
+    x = _tensor(x)
+    return _of_pair(x, 1) if _is_complex(x) else _c.zeros_like(x)
+
+
+def angle(x):
+    """The angle of complex numbers in radians, -pi to pi; of real ones 0, or pi where they are negative."""
+    x = _tensor(x)
+    return _c.atan2(imag(x), real(x)) if _is_complex(x) else _c.atan2(_c.zeros_like(_floating(x)), _floating(x))
 
 
 # --- along an axis ---
@@ -145,8 +180,8 @@ def matrix_transpose(x):
 
 
 def vecdot(a, b, axis: int = -1):
-    """Sums of products along an axis of both; the other axes broadcast."""
-    product = _c.mul(_c.moveaxis(_tensor(a), axis, -1), _c.moveaxis(_tensor(b), axis, -1))
+    """Sums of products along an axis of both, of complex a its conjugate; the other axes broadcast."""
+    product = _c.mul(_c.moveaxis(_c.conj(a), axis, -1), _c.moveaxis(_tensor(b), axis, -1))
     return _c.sum(product, -1)
 
 
@@ -329,7 +364,7 @@ def nanstd(x, axis=None, keepdims: bool = False, ddof: float = 0):
 
 def isclose(a, b, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False):
     """Whether |a - b| <= atol + rtol |b|; equal infinities are, NaN only with equal_nan."""
-    a, b = (x if _is_floating(x) else _c.astype(x, "float64") for x in _pair(a, b))
+    a, b = (x if _is_floating(x) or _is_complex(x) else _c.astype(x, "float64") for x in _pair(a, b))
     near = _c.logical_and(_c.abs(a - b) <= atol + rtol * _c.abs(b), _c.isfinite(b))
     near = _c.logical_or(near, _c.equal(a, b))
     return _c.logical_or(near, _c.logical_and(_c.isnan(a), _c.isnan(b))) if equal_nan else near

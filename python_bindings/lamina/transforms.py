@@ -26,13 +26,13 @@ def _leaf(value):
 class _Leaves:
     """The tensors and Variables of a structure, and the structure with slots in their places."""
 
-    def __init__(self, what, value, path, required=True):
-        self.values, self.what, self.required = [], what, required
+    def __init__(self, what, value, path, required=True, complex=True):
+        self.values, self.what, self.required, self.complex = [], what, required, complex
         self.structure = _map(value, 0, path, what, self._take)
 
     def _take(self, value, axis, path):
         leaf = _leaf(value)
-        if leaf is None or not _is_floating(leaf):
+        if leaf is None or not (_is_floating(leaf) or self.complex and leaf.dtype.is_complex):
             if not self.required:
                 return value
             given = f"the {type(value).__name__} {errors.shown(value)}"[:60] if leaf is None else f"a tensor of {leaf.dtype}"
@@ -158,9 +158,9 @@ def jvp(fn, primals, tangents):
         seeds = [_core.zeros_like(r) for r in results]
         outer.watch(seeds)
         pulled = inner.gradient(results, given.values, output_gradients=seeds, unconnected_gradients="zero")
-        along_direction = _core.zeros([], dtype=results[0].dtype) if results else None
-        for gradient, tangent in zip(pulled, along.values):
-            along_direction = along_direction + _core.sum(gradient * tangent)
+        parts = [(_core.as_real(x), _core.as_real(y)) if x.dtype.is_complex else (x, y) for x, y in zip(pulled, along.values)]
+        sums = [_core.sum(gradient * tangent) for gradient, tangent in parts]
+        along_direction = sum(sums[1:], sums[0]) if sums else _core.zeros([])
     pushed = outer.gradient(along_direction, seeds, unconnected_gradients="zero") if results else []
     return leaves.fill(results), leaves.fill(pushed)
 
@@ -174,7 +174,7 @@ def jacobian(fn, argnums=0):
     @functools.wraps(fn, updated=())
     def wrapped(*args, **kwargs):
         numbers = _chosen("jacobian", fn, args, argnums)
-        leaves = _Leaves("jacobian", tuple(args[n] for n in numbers), _name(fn) + "'s arguments")
+        leaves = _Leaves("jacobian", tuple(args[n] for n in numbers), _name(fn) + "'s arguments", complex=False)
 
         def call(values):
             out = callee(fn)(*_with(args, numbers, leaves, values), **kwargs)

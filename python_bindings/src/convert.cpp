@@ -1,5 +1,6 @@
 #include "python_bindings/src/convert.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -14,43 +15,6 @@
 
 namespace lamina::python {
 namespace {
-
-// The dtype of a buffer's format; false for formats that tensors lack, or another byte order.
-bool dtype_of_format(const char* format, Py_ssize_t item_size, DType& out) {
-  if (!format) format = "B";
-  if (*format == '@' || *format == '=' || (*format == '<' && std::endian::native == std::endian::little)) ++format;
-  if (!format[0] || format[1]) return false;
-  switch (*format) {
-    case '?': out = DType::boolean; break;
-    case 'B': out = DType::u8; break;
-    case 'b': out = DType::i8; break;
-    case 'e': out = DType::f16; break;
-    case 'f': out = DType::f32; break;
-    case 'd': out = DType::f64; break;
-    case 'h':
-    case 'i':
-    case 'l':
-    case 'q': out = item_size == 2 ? DType::i16 : item_size == 4 ? DType::i32 : DType::i64; break;
-    default: return false;
-  }
-  return size_of(out) == size_t(item_size);
-}
-
-const char* format_of(DType d) {
-  switch (d) {
-    case DType::boolean: return "?";
-    case DType::u8: return "B";
-    case DType::i8: return "b";
-    case DType::i16: return "h";
-    case DType::i32: return "i";
-    case DType::i64: return "q";
-    case DType::f16: return "e";
-    case DType::f32: return "f";
-    case DType::f64: return "d";
-    case DType::bf16: break;
-  }
-  return nullptr;
-}
 
 struct BufferView {
   Py_buffer view{};
@@ -126,12 +90,27 @@ int64_t to_int64(nb::handle value) {
   return n;
 }
 
+// An integer from 2**63 to 2**64 - 1: of uint64 alone.
+bool is_beyond_int64(PyObject* o) {
+  if (!PyLong_Check(o)) return false;
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow != 1) return false;
+  PyLong_AsUnsignedLongLong(o);
+  const bool fits = !PyErr_Occurred();
+  PyErr_Clear();
+  return fits;
+}
+
 bool fits(int64_t n, DType d) {
   switch (d) {
     case DType::u8: return n >= 0 && n <= 255;
     case DType::i8: return n >= -128 && n <= 127;
     case DType::i16: return n >= -32768 && n <= 32767;
     case DType::i32: return n >= INT32_MIN && n <= INT32_MAX;
+    case DType::u16: return n >= 0 && n <= 65535;
+    case DType::u32: return n >= 0 && n <= int64_t(UINT32_MAX);
+    case DType::u64: return n >= 0;
     default: return true;
   }
 }
@@ -142,7 +121,8 @@ struct NestedNumbers {
   std::vector<int64_t> integers;  // until the first float
   std::vector<double> floats;
   std::vector<int64_t> shape;
-  bool has_tensor = false, has_array = false;
+  bool has_tensor = false, has_array = false;  // has_array: parts for NumPy, which are arrays and complex numbers
+  bool has_wide = false;                       // integers of uint64 alone, which stand in `integers` as 0
   bool any = false;
   size_t outside = 0;  // enclosing lists of the part being walked
 
@@ -158,6 +138,8 @@ struct NestedNumbers {
     int64_t n = 0;
     if (PyBool_Check(o))
       k = boolean, n = o == Py_True;
+    else if (is_beyond_int64(o))
+      k = integer, has_wide = true;
     else if (PyLong_Check(o))
       k = integer, n = to_int64(value);
     else
@@ -192,6 +174,8 @@ struct NestedNumbers {
       for (size_t i = 0; i < parts.size() && !has_tensor && !has_array; ++i) walk(parts[i], depth + 1);
     } else if (is_tensor(o) || is_variable(o)) {
       has_tensor = true;
+    } else if (PyComplex_Check(o)) {
+      has_array = true;
     } else if (PyBool_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) {
       if (depth < shape.size()) ragged(cat("there is a number at depth ", depth, " beside a list"));
       add(value);
@@ -206,12 +190,13 @@ struct NestedNumbers {
 
 Tensor number(NestedNumbers::Kind kind, int64_t n, double x, DType dtype) {
   if (kind == NestedNumbers::boolean) return dtype == DType::boolean ? scalar_b(n != 0) : scalar_i(n, dtype);
-  if (kind == NestedNumbers::floating || is_floating(dtype)) return scalar(kind == NestedNumbers::floating ? x : double(n), dtype);
+  if (kind == NestedNumbers::floating || is_floating(dtype) || is_complex(dtype))
+    return scalar(kind == NestedNumbers::floating ? x : double(n), dtype);
   return scalar_i(n, dtype);
 }
 
 void check_number(const NestedNumbers& in, DType dtype) {
-  if (in.kind == NestedNumbers::floating && !is_floating(dtype)) {
+  if (in.kind == NestedNumbers::floating && !is_floating(dtype) && !is_complex(dtype)) {
     throw_type_error(cat("constant: a floating-point number does not become ", numpy_name(dtype), " by itself"),
                      "the fraction would be lost", cat("write lm.astype(lm.constant(...), lm.", numpy_name(dtype), ")"));
   }
@@ -239,7 +224,23 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
     for (const nb::object& part : elements_of(value)) parts.push_back(tensor_of(part, dtype, depth + 1));
     return stack(parts, 0, CallSite());
   }
-  if (in.has_array) return tensor_from_array(numpy().attr("asarray")(value)).as_array(true);
+  if (in.has_wide && in.kind == NestedNumbers::integer && !in.has_array) {
+    const auto negative = std::find_if(in.integers.begin(), in.integers.end(), [](int64_t n) { return n < 0; });
+    if (negative != in.integers.end() || (dtype && is_integer(*dtype) && *dtype != DType::u64))
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = negative != in.integers.end() ? cat("constant: ", *negative, " beside integers of 2**63 and more")
+                                                         : cat("constant: an integer of 2**63 or more does not fit ", numpy_name(*dtype)),
+                   .where = "",
+                   .why = "such integers are of uint64 alone, which has no negative ones",
+                   .fix = "pass dtype=lm.uint64, or floats"});
+    Tensor t = tensor_from_array(numpy().attr("asarray")(value, "uint64"));
+    return (dtype ? astype(Operand(t, CallSite()), *dtype) : t).as_array(true);
+  }
+  if (in.has_array || in.has_wide) {
+    Tensor t = tensor_from_array(numpy().attr("asarray")(value));
+    if (!dtype && t.dtype() == DType::c128) dtype = DType::c64;  // of Python's numbers and float64 arrays alike
+    return (dtype ? astype(Operand(t, CallSite()), *dtype) : t).as_array(true);
+  }
   if (!in.any) in.kind = NestedNumbers::floating;  // empty lists are float32, as NumPy's are floating
   const DType d = dtype.value_or(in.kind == NestedNumbers::boolean   ? DType::boolean
                                  : in.kind == NestedNumbers::integer ? DType::i32
@@ -252,12 +253,13 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
   }
   const TensorType type{d, Shape(in.shape.begin(), in.shape.end())};
   std::vector<std::byte> bytes(size_t(byte_size(type)));
-  with_dtype(d, [&]<class T>() {
+  const size_t step = is_complex(d) ? 2 : 1;  // the imaginary parts are 0
+  with_dtype(is_complex(d) ? part_of(d) : d, [&]<class T>() {
     T* out = reinterpret_cast<T*>(bytes.data());
     if (in.kind == NestedNumbers::floating) {
-      for (size_t i = 0; i < in.floats.size(); ++i) out[i] = element_of<T>(in.floats[i]);
+      for (size_t i = 0; i < in.floats.size(); ++i) out[step * i] = element_of<T>(in.floats[i]);
     } else {
-      for (size_t i = 0; i < in.integers.size(); ++i) out[i] = element_of<T>(in.integers[i]);
+      for (size_t i = 0; i < in.integers.size(); ++i) out[step * i] = element_of<T>(in.integers[i]);
     }
   });
   return constant(bytes.data(), type).as_array(true);
@@ -290,7 +292,8 @@ std::string a_type(PyObject* value) {
 }
 
 bool is_array(PyObject* o) {
-  if (PyLong_Check(o) || PyFloat_CheckExact(o) || PyUnicode_Check(o) || PyBytes_Check(o) || is_tensor(o)) return false;
+  if (PyLong_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyUnicode_Check(o) || PyBytes_Check(o) || is_tensor(o))
+    return false;
   PyTypeObject* type = Py_TYPE(o);
   static PyTypeObject* last_array = nullptr;  // numpy.ndarray, once seen
   if (type == last_array) return true;
@@ -425,7 +428,8 @@ Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
     Tensor t = tensor_from_array(value).as_array(true);
     return dtype && *dtype != t.dtype() ? astype(Operand(t, CallSite()), *dtype) : t;
   }
-  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) return tensor_from_numbers(value, dtype, depth);
+  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o))
+    return tensor_from_numbers(value, dtype, depth);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return to_tensor(numpy().attr("asarray")(value), dtype);
   throw_type_error(cat(a_type(o), " does not become a tensor"), "a tensor holds numbers or bools",
                    "pass numbers, nested lists of them, NumPy arrays or tensors");
@@ -446,6 +450,8 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
     out.emplace(PyFloat_AS_DOUBLE(o), CallSite());
   else if (PyBool_Check(o))
     out.emplace(o == Py_True, CallSite());
+  else if (PyComplex_Check(o) || is_beyond_int64(o))
+    out.emplace(to_argument(value), CallSite());
   else if (PyLong_Check(o))
     out.emplace(to_int64(value), CallSite());
   else if (is_variable(o))

@@ -36,11 +36,14 @@ class TensorObject : public nb::object {
 TensorObject to_python(Tensor tensor);
 nb::object to_python(Variable variable);
 
-// The dtype for a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float. Throws not_found or type.
+// The dtype for a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float, complex. Throws not_found or type.
 DType to_dtype(nb::handle value);
 inline DType dtype_or(nb::handle value, DType otherwise) { return value.is_none() ? otherwise : to_dtype(value); }
 nb::object to_python(DType dtype);  // lm.float32, always the same object
 std::optional<DType> to_optional_dtype(nb::handle value);
+// A buffer's format (PEP 3118), and back: false and null for what tensors or formats lack; false for another byte order too.
+bool dtype_of_format(const char* format, Py_ssize_t item_size, DType& out);
+const char* format_of(DType d);
 
 // A number or a sequence of numbers; None is an unknown dimension where `open` allows it.
 Shape to_shape(nb::handle value, bool open = false);

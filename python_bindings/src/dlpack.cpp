@@ -16,10 +16,11 @@ using Array = nb::ndarray<nb::ro>;
 nb::dlpack::dtype to_dlpack(DType d) {
   using Code = nb::dlpack::dtype_code;
   const Code code = d == DType::boolean ? Code::Bool
-                    : d == DType::u8    ? Code::UInt
                     : d == DType::bf16  ? Code::Bfloat
                     : is_floating(d)    ? Code::Float
-                                        : Code::Int;
+                    : is_complex(d)     ? Code::Complex
+                    : is_signed(d)      ? Code::Int
+                                        : Code::UInt;
   return {uint8_t(code), uint8_t(8 * size_of(d)), 1};
 }
 

@@ -20,6 +20,7 @@ std::string name_of_type(nb::handle value) {
   if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) return "bool";
   if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return "int32";
   if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return "float32";
+  if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) return "complex64";
   const nb::object name = nb::getattr(value, PyType_Check(o) ? "__name__" : "name", nb::none());
   if (!PyUnicode_Check(name.ptr())) return "";
   std::string s = text_of(name);
@@ -43,6 +44,55 @@ bool find_dtype(nb::handle value, DType& out) {
 }
 
 }  // namespace
+
+bool dtype_of_format(const char* format, Py_ssize_t item_size, DType& out) {
+  if (!format) format = "B";
+  if (*format == '@' || *format == '=' || (*format == '<' && std::endian::native == std::endian::little)) ++format;
+  if (format[0] == 'Z' && (format[1] == 'f' || format[1] == 'd') && !format[2]) {
+    out = format[1] == 'f' ? DType::c64 : DType::c128;
+    return size_of(out) == size_t(item_size);
+  }
+  if (!format[0] || format[1]) return false;
+  switch (*format) {
+    case '?': out = DType::boolean; break;
+    case 'B': out = DType::u8; break;
+    case 'b': out = DType::i8; break;
+    case 'e': out = DType::f16; break;
+    case 'f': out = DType::f32; break;
+    case 'd': out = DType::f64; break;
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q': out = item_size == 2 ? DType::i16 : item_size == 4 ? DType::i32 : DType::i64; break;
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q': out = item_size == 2 ? DType::u16 : item_size == 4 ? DType::u32 : DType::u64; break;
+    default: return false;
+  }
+  return size_of(out) == size_t(item_size);
+}
+
+const char* format_of(DType d) {
+  switch (d) {
+    case DType::boolean: return "?";
+    case DType::u8: return "B";
+    case DType::i8: return "b";
+    case DType::i16: return "h";
+    case DType::i32: return "i";
+    case DType::i64: return "q";
+    case DType::f16: return "e";
+    case DType::f32: return "f";
+    case DType::f64: return "d";
+    case DType::u16: return "H";
+    case DType::u32: return "I";
+    case DType::u64: return "Q";
+    case DType::c64: return "Zf";
+    case DType::c128: return "Zd";
+    case DType::bf16: break;
+  }
+  return nullptr;
+}
 
 nb::object to_python(DType dtype) { return nb::borrow(dtype_objects[size_t(dtype)]); }
 
@@ -92,6 +142,7 @@ void bind_dtypes(nb::module_& m) {
           "itemsize", [](const DTypeObject& d) { return size_of(d.dtype); }, "Bytes per element.")
       .def_prop_ro("is_floating", [](const DTypeObject& d) { return is_floating(d.dtype); })
       .def_prop_ro("is_integer", [](const DTypeObject& d) { return is_integer(d.dtype); })
+      .def_prop_ro("is_complex", [](const DTypeObject& d) { return is_complex(d.dtype); })
       .def_prop_ro(
           "dtype", [](const DTypeObject& d) { return nb::module_::import_("numpy").attr("dtype")(numpy_name(d.dtype)); },
           "NumPy's dtype, so that NumPy takes a Lamina dtype where it wants one.");
@@ -102,7 +153,7 @@ void bind_dtypes(nb::module_& m) {
   }
   m.def(
       "dtype", [](nb::handle value) { return to_python(to_dtype(value)); }, nb::arg("value"),
-      "The dtype that a name, a NumPy dtype or scalar type, or bool, int or float stands for.\n\n"
+      "The dtype that a name, a NumPy dtype or scalar type, or bool, int, float or complex stands for.\n\n"
       "Raises NotFound for an unknown name, TypeMismatch for anything else.");
 }
 

@@ -23,7 +23,7 @@ nb::object rounded(const Operand& x, nb::handle digits) {
   if (digits.is_none()) return to_python(round(x));
   const Operand scale(std::pow(10.0, nb::cast<int>(digits)), CallSite());
   const Tensor t = x.resolve();
-  if (!is_floating(t.dtype())) return to_python(t);
+  if (!has_gradients(t.dtype())) return to_python(t);  // whole numbers
   return to_python(div(Operand(round(Operand(mul(Operand(t, CallSite()), scale), CallSite())), CallSite()), scale));
 }
 
@@ -50,6 +50,7 @@ int truth(const Tensor& t) noexcept {
                                                 .fix = "write lm.cond, lm.while_loop or lm.where, or put the function into a file"});
         }
         t.concrete("bool()");
+        if (is_complex(t.dtype())) return int(PyObject_IsTrue(item_of(t).ptr()));
         return int(is_floating(t.dtype()) ? t.item<double>() != 0 : t.item<int64_t>() != 0);
       },
       -1);
@@ -58,6 +59,7 @@ int truth(const Tensor& t) noexcept {
 PyObject* to_int(const Tensor& t) noexcept {
   return guarded([&] {
     t.concrete("int()");
+    if (t.dtype() == DType::u64) return PyLong_FromUnsignedLongLong(t.item<uint64_t>());
     if (!is_floating(t.dtype())) return PyLong_FromLongLong(t.item<int64_t>());
     return PyLong_FromDouble(t.item<double>());
   });
@@ -75,6 +77,7 @@ PyObject* to_index(const Tensor& t) noexcept {
     t.concrete("an index made");
     if (!is_integer(t.dtype()))
       throw_type_error(cat(t.type(), " cannot be an index"), "an index is an integer", "convert it: lm.astype(x, lm.int64)");
+    if (t.dtype() == DType::u64) return PyLong_FromUnsignedLongLong(t.item<uint64_t>());
     return PyLong_FromLongLong(t.item<int64_t>());
   });
 }

@@ -70,6 +70,9 @@ void bind_elementwise(nb::module_& m) {
 #include "kernels/shared/elementwise_ops.inc"
   m.def("pow", &call_binary<lamina::pow>, nb::arg("a"), nb::arg("b"), doc_of("pow"));
   m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), doc_of("stop_gradient"));
+  m.def("as_real", &call_unary<lamina::as_real>, nb::arg("x"), doc_of("as_real"));
+  m.def("as_complex", &call_unary<lamina::as_complex>, nb::arg("x"), doc_of("as_complex"));
+  m.def("conj", &call_unary<lamina::conj>, nb::arg("x"), "x with the opposite imaginary part; x itself where it is not complex.");
   m.def(
       "where",
       [](nb::handle condition, nb::handle a, nb::handle b) -> nb::object {

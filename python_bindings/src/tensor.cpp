@@ -83,6 +83,13 @@ Operand self_operand(const Tensor& t) { return Operand(t, CallSite()); }
 }  // namespace
 
 nb::object item_of(const Tensor& t) {
+  if (is_complex(t.dtype())) {
+    const std::vector<double> parts = as_real(Operand(t, CallSite())).to_vector<double>();
+    t.concrete("item()");
+    require_one_element(t);
+    return nb::steal(PyComplex_FromDoubles(parts[0], parts[1]));
+  }
+  if (t.dtype() == DType::u64) return nb::int_(t.item<uint64_t>());
   if (is_floating(t.dtype())) return nb::float_(t.item<double>());
   if (t.dtype() == DType::boolean) return nb::bool_(t.item<int64_t>() != 0);
   return nb::int_(t.item<int64_t>());
@@ -153,6 +160,13 @@ void bind_tensor(nb::module_& m) {
       .def(
           "item", [](const Tensor& t) { return item_of(t); },
           "The only element as a Python number. Raises InvalidArgument when there are several.")
+      .def(
+          "__complex__",
+          [](const Tensor& t) {
+            const nb::object value = item_of(t);
+            return PyComplex_Check(value.ptr()) ? value : nb::steal(PyComplex_FromDoubles(nb::cast<double>(nb::float_(value)), 0));
+          },
+          "The only element as a Python complex number.")
       .def(
           "tolist", [](const Tensor& t) { return to_numpy(t).attr("tolist")(); }, "The elements as nested lists of Python numbers.")
       .def("__format__",

@@ -19,18 +19,31 @@ int digits(DType d) {
   }
 }
 // Bits of an integer dtype's largest magnitude.
-int bits(DType d) { return d == DType::boolean ? 1 : d == DType::u8 ? 8 : int(8 * size_of(d)) - 1; }
+int bits(DType d) { return d == DType::boolean ? 1 : int(8 * size_of(d)) - (is_signed(d) ? 1 : 0); }
+int kind(DType d) { return d == DType::boolean ? 0 : is_integer(d) ? 1 : is_floating(d) ? 2 : 3; }
+
+DType common_integer(DType a, DType b) {
+  if (is_signed(a) == is_signed(b)) return size_of(a) < size_of(b) ? b : a;
+  const DType of_signed = is_signed(a) ? a : b, of_unsigned = is_signed(a) ? b : a;
+  for (const DType d : {DType::i16, DType::i32, DType::i64})
+    if (size_of(d) >= size_of(of_signed) && size_of(d) > size_of(of_unsigned))
+      return size_of(of_signed) > size_of(of_unsigned) ? of_signed : d;
+  return DType::f64;
+}
 
 }  // namespace
 
 DType common_dtype(DType a, DType b) {
-  if (a > b) std::swap(a, b);  // integers, by size, then floating dtypes
+  if (kind(a) > kind(b)) std::swap(a, b);
   if (a == b || a == DType::boolean) return b;
-  if (a == DType::u8 && b == DType::i8) return DType::i16;
-  if (!is_floating(b)) return b;
-  if (is_floating(a)) return a == DType::f16 && b == DType::bf16 ? DType::f32 : b;
+  if (is_integer(b)) return common_integer(a, b);
+  if (is_complex(b)) {
+    const DType part = common_dtype(is_complex(a) ? part_of(a) : a, part_of(b));
+    return complex_of(part);
+  }
+  if (is_floating(a)) return size_of(a) == size_of(b) ? DType::f32 : size_of(a) < size_of(b) ? b : a;
   for (const DType d : {b, DType::f32, DType::f64})
-    if (d >= b && digits(d) >= bits(a)) return d;
+    if (size_of(d) >= size_of(b) && digits(d) >= bits(a)) return d;
   return DType::f64;
 }
 
@@ -38,7 +51,6 @@ std::optional<DType> operation_dtype(Mixing mixing, std::span<const OperandDType
   using Strength = OperandDType::Strength;
   bool any_number = false;
   for (const OperandDType& o : operands) any_number |= o.dtype != DType::boolean;
-  const auto kind = [](DType d) { return d == DType::boolean ? 0 : is_integer(d) ? 1 : 2; };
   std::optional<DType> chosen;
   Strength by = Strength::tensor;
   for (const Strength strength : {Strength::tensor, Strength::array, Strength::number}) {
@@ -49,6 +61,11 @@ std::optional<DType> operation_dtype(Mixing mixing, std::span<const OperandDType
       } else if (own == Strength::tensor) {
         if (dtype != *chosen) return {};
       } else if (own == Strength::array) {
+        if (kind(dtype) == 3 && kind(*chosen) == 2) {
+          chosen = by == Strength::array ? common_dtype(dtype, *chosen) : complex_of(*chosen);
+          continue;
+        }
+        if (kind(dtype) == 2 && kind(*chosen) == 3 && by == Strength::tensor) continue;
         if (kind(dtype) != kind(*chosen)) return {};
         if (by == Strength::array) chosen = common_dtype(dtype, *chosen);
       } else if (kind(dtype) > kind(*chosen)) {  // a float next to integers, or a number next to bools
@@ -61,7 +78,7 @@ std::optional<DType> operation_dtype(Mixing mixing, std::span<const OperandDType
       }
     }
   }
-  if (chosen && mixing == Mixing::fractions && !is_floating(*chosen)) chosen = DType::f32;
+  if (chosen && mixing == Mixing::fractions && !is_floating(*chosen) && !is_complex(*chosen)) chosen = DType::f32;
   return chosen;
 }
 

@@ -12,15 +12,16 @@
 
 namespace lamina {
 
-enum class DType : uint8_t { boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64 };
+enum class DType : uint8_t { boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64, u16, u32, u64, c64, c128 };
 
 namespace dtype {
 inline constexpr DType boolean = DType::boolean, u8 = DType::u8, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32, i64 = DType::i64,
-                       f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64;
+                       f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64, u16 = DType::u16, u32 = DType::u32,
+                       u64 = DType::u64, c64 = DType::c64, c128 = DType::c128;
 }
 
-inline constexpr DType kDTypes[] = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32,
-                                    DType::i64,     DType::f16, DType::bf16, DType::f32, DType::f64};
+inline constexpr DType kDTypes[] = {DType::boolean, DType::u8,  DType::i8,  DType::i16, DType::i32, DType::i64, DType::f16, DType::bf16,
+                                    DType::f32,     DType::f64, DType::u16, DType::u32, DType::u64, DType::c64, DType::c128};
 
 constexpr size_t size_of(DType d) {
   switch (d) {
@@ -28,19 +29,31 @@ constexpr size_t size_of(DType d) {
     case DType::u8:
     case DType::i8: return 1;
     case DType::i16:
+    case DType::u16:
     case DType::f16:
     case DType::bf16: return 2;
     case DType::i32:
+    case DType::u32:
     case DType::f32: return 4;
     case DType::i64:
-    case DType::f64: return 8;
+    case DType::u64:
+    case DType::f64:
+    case DType::c64: return 8;
+    case DType::c128: return 16;
   }
   return 0;
 }
-constexpr bool is_floating(DType d) { return d >= DType::f16; }
+constexpr bool is_floating(DType d) { return d >= DType::f16 && d <= DType::f64; }
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-constexpr bool is_integer(DType d) { return d >= DType::u8 && d <= DType::i64; }  // bool is neither
-constexpr bool is_signed(DType d) { return d != DType::boolean && d != DType::u8; }
+constexpr bool is_wide_unsigned(DType d) { return d >= DType::u16 && d <= DType::u64; }
+constexpr bool is_integer(DType d) { return (d >= DType::u8 && d <= DType::i64) || is_wide_unsigned(d); }  // bool is neither
+constexpr bool is_signed(DType d) { return d != DType::boolean && d != DType::u8 && !is_wide_unsigned(d); }
+constexpr bool is_complex(DType d) { return d == DType::c64 || d == DType::c128; }
+constexpr bool has_gradients(DType d) { return is_floating(d) || is_complex(d); }
+// Few kernels know these dtypes; ops on them become ops on others (graph/frontend/rare_dtypes.h).
+constexpr bool is_rare(DType d) { return d >= DType::u16; }
+constexpr DType part_of(DType complex) { return complex == DType::c64 ? DType::f32 : DType::f64; }  // the dtype of its real part
+constexpr DType complex_of(DType part) { return part == DType::f64 ? DType::c128 : DType::c64; }
 
 LAMINA_API const char* name(DType d);                 // "f32": in printed graphs and C++ errors
 LAMINA_API const char* numpy_name(DType d);           // "float32": for Python users
@@ -90,7 +103,22 @@ constexpr DType dtype_of<double>() {
   return DType::f64;
 }
 
-// Calls f.operator()<T>() with the C++ type of d.
+template <>
+constexpr DType dtype_of<uint16_t>() {
+  return DType::u16;
+}
+template <>
+constexpr DType dtype_of<uint32_t>() {
+  return DType::u32;
+}
+template <>
+constexpr DType dtype_of<uint64_t>() {
+  return DType::u64;
+}
+
+[[noreturn]] LAMINA_API void throw_no_real_numbers(DType complex);
+
+// Calls f.operator()<T>() with the C++ type of d, whose elements are real numbers. Throws type for a complex dtype.
 template <class F>
 decltype(auto) with_dtype(DType d, F&& f) {
   switch (d) {
@@ -103,6 +131,11 @@ decltype(auto) with_dtype(DType d, F&& f) {
     case DType::f16: return f.template operator()<f16>();
     case DType::bf16: return f.template operator()<bf16>();
     case DType::f32: return f.template operator()<float>();
+    case DType::u16: return f.template operator()<uint16_t>();
+    case DType::u32: return f.template operator()<uint32_t>();
+    case DType::u64: return f.template operator()<uint64_t>();
+    case DType::c64:
+    case DType::c128: throw_no_real_numbers(d);
     case DType::f64: break;
   }
   return f.template operator()<double>();

@@ -61,6 +61,8 @@ struct f16 {
       return x;
     else if constexpr (std::is_floating_point_v<T>)
       return cut_to_float(double(x));
+    else if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)  // the high 53 bits as a double, the last of them set if others are
+      return x >> 63 ? cut_to_float(double((x & ~uint64_t(0x7ff)) | (x & 0x7ff ? 0x800 : 0))) : cut_to_float(int64_t(x));
     else
       return cut_to_float(int64_t(x));
   }

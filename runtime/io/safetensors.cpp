@@ -34,9 +34,10 @@ struct DTypeName {
   DType dtype;
   const char* name;
 };
-constexpr DTypeName kNames[] = {{DType::boolean, "BOOL"}, {DType::u8, "U8"},   {DType::i8, "I8"},   {DType::i16, "I16"},
-                                {DType::i32, "I32"},      {DType::i64, "I64"}, {DType::f16, "F16"}, {DType::bf16, "BF16"},
-                                {DType::f32, "F32"},      {DType::f64, "F64"}};
+constexpr DTypeName kNames[] = {{DType::boolean, "BOOL"}, {DType::u8, "U8"},   {DType::i8, "I8"},    {DType::i16, "I16"},
+                                {DType::i32, "I32"},      {DType::i64, "I64"}, {DType::f16, "F16"},  {DType::bf16, "BF16"},
+                                {DType::f32, "F32"},      {DType::f64, "F64"}, {DType::u16, "U16"},  {DType::u32, "U32"},
+                                {DType::u64, "U64"},      {DType::c64, "C64"}, {DType::c128, "C128"}};
 
 const char* stored_name(DType d) {
   return std::find_if(std::begin(kNames), std::end(kNames), [&](const DTypeName& n) { return n.dtype == d; })->name;

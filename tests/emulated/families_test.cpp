@@ -350,6 +350,19 @@ TEST_F(EmulatedFamilies, CopiesOfAnyStridesAgree) {
       else
         kernels::cpu::copy_elements(turned, view(y, {a, b, c}));
     });
+    const auto joined = [](View pairs) {  // elements of 16 bytes
+      pairs.dtype = DType::c128;
+      --pairs.rank;
+      for (int i = 0; i < pairs.rank; ++i) pairs.strides[i] /= 2;
+      return pairs;
+    };
+    Buffer<double> pairs = numbers<double>(2 * a * b * c, 24);
+    View complex = joined(view(pairs, {a, c, b, 2}));
+    std::swap(complex.shape[1], complex.shape[2]), std::swap(complex.strides[1], complex.strides[2]);
+    compare<double>(2 * a * b * c, 0, [&](bool on_gpu, Buffer<double>& y) {
+      const View out = joined(view(y, {a, b, c, 2}));
+      on_gpu ? kernels::cuda::copy_elements(gpu, complex, out) : kernels::cpu::copy_elements(complex, out);
+    });
     compare<float>(a * (b + 2) * c, 0, [&](bool on_gpu, Buffer<float>& y) {
       View out = view(y, {a, b + 2, c}), place = out;
       place.shape[1] = b;

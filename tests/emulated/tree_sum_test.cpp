@@ -48,10 +48,12 @@ class EmulatedTreeSum : public testing::Test {
 TEST_F(EmulatedTreeSum, HasTheBitsOfTheCpuForEveryDtype) {
   for (const int64_t leaves : {1, 2, 3, 8})
     for (const int64_t count : {0, 1, 257}) {
-      for (const DType dtype : kDTypes)
+      for (const DType dtype : kDTypes) {
+        if (is_complex(dtype)) continue;
         with_dtype(dtype, [&]<class T>() {
           if constexpr (!std::is_same_v<T, bool>) compare<T, T>(leaves, count);
         });
+      }
       compare<f16, float>(leaves, count), compare<bf16, float>(leaves, count);
       compare<float, f16>(leaves, count), compare<float, bf16>(leaves, count);
     }

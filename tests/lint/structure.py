@@ -180,7 +180,7 @@ def setting_rules(files):
 
 # Only these files list names of ops. A list is a run of distinct names with at most OP_GAP other words between neighbours.
 OP_TABLE, OP_LIST, OP_GAP = "kernels/shared/elementwise_ops.inc", "graph/ops/ops.inc", 8
-OP_LISTS_MAY = ("tests/", "perf/", "examples/", "docs/", "graph/export_c/scalar_functions.cpp",   # expected results, case by case
+OP_LISTS_MAY = ("tests/", "perf/", "examples/", "docs/", "graph/export_c/scalar_functions.cpp", "graph/frontend/complex_ops.cpp",   # formulas and expected results, case by case
                 "python_bindings/lamina/xp/")   # the array API standard's own list, with its names
 OWN_DOCS = set("constant max_pool2d nonzero unique cond scan while_loop random_uniform random_normal".split())   # more than the op of that name
 

@@ -176,6 +176,8 @@ OTHERS = {
     "backward slices": (lambda x: x[::-1, -1:0:-2], F16.astype(np.float32)),
     "while": (lambda x: lm.while_loop(lambda s: lm.sum(s) < 100.0, lambda s: s * 2.0 + 1.0, x), np.ones(3, np.float32)),
     "for": (lambda x: lm.fori_loop(0, 5, lambda i, s: s + x[0] * lm.astype(i, lm.float32), x), np.ones((3, 2), np.float32)),
+    "wide unsigned": (lambda x: lm.concat([lm.astype(x * 3 // 2, lm.uint64), lm.astype(lm.sort(x[::-1]) - 1, lm.uint64)], 0), np.array([1, 40000, 65535], np.uint16)),
+    "complex": (lambda x: lm.abs(lm.exp(lm.complex(x, -x)) * lm.constant([1j, 2, 1 - 1j]) - lm.conj(lm.complex(x, x))), np.array([0.5, -1, 2], np.float32)),
     "table": (lambda i: lm.gather(lm.constant(np.arange(12, dtype=np.float32).reshape(4, 3)), i), np.array([1, 3, 0])),
 }
 
@@ -186,6 +188,12 @@ def test_OtherDtypesAndLoops(name, tmp_path):
     fn = lm.function(fn)
     lm.onnx.save(fn, tmp_path / "f.onnx", x)
     same(tmp_path / "f.onnx", fn, x, rtol=1e-2 if x.dtype == np.float16 else 1e-5, atol=1e-3 if x.dtype == np.float16 else 1e-6)
+
+
+def test_ComplexInputsAndOutputsAreRefused(tmp_path):
+    for fn, spec in ((lambda z: lm.abs(z), lm.TensorSpec([3], lm.complex64)), (lambda x: lm.complex(x, x), lm.TensorSpec([3]))):
+        with pytest.raises(lm.errors.TypeMismatch, match="lm.onnx.save: a tensor is complex64"):
+            lm.onnx.save(fn, tmp_path / "m.onnx", spec)
 
 
 # Ops that are not written, and why.

@@ -13,7 +13,7 @@ import onnx  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXPECTED = os.path.join(HERE, "misses.txt")
 FOUND = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "onnx_misses.txt")
-DTYPES = {onnx.TensorProto.DataType.Value(name) for name in ("BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FLOAT16", "BFLOAT16", "FLOAT", "DOUBLE")}
+DTYPES = {onnx.TensorProto.DataType.Value(name) for name in ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FLOAT16", "BFLOAT16", "FLOAT", "DOUBLE")}
 WHY = {  # of numbers that differ, by how the case's name begins
     "test_attention": "the case rounds to half precision after other steps, and its tolerance is below half precision's own",
     "test_bernoulli": "the case has other random numbers", "test_training_dropout": "the case has other random numbers",

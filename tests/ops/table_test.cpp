@@ -19,6 +19,8 @@ TEST(OpTable, EveryOpHasCases) {
       {"broadcast_from", "is between ranks: tests/graph/functions/collectives_test.cpp"},
       {"reduce_scatter", "is between ranks: tests/graph/functions/collectives_test.cpp"},
       {"send_receive", "is between ranks: tests/graph/functions/collectives_test.cpp"},
+      {"as_complex", "is of complex numbers: tests/python/test_complex.py"},
+      {"as_real", "is of complex numbers: tests/python/test_complex.py"},
       {"cholesky", "is by LAPACK: tests/python/test_linalg.py"},
       {"eigh", "is by LAPACK: tests/python/test_linalg.py"},
       {"qr", "is by LAPACK: tests/python/test_linalg.py"},

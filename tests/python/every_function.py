@@ -210,6 +210,11 @@ named("signbit", apart(), slopes=False)
 named("nextafter", apart(), apart(), slopes=False)
 named("copysign", apart(), apart())
 named("hypot", apart(), apart() + 0.07)
+case("complex", lambda a, b: lm.abs(lm.complex(a, b)), apart(), apart())
+named("real", apart())
+named("imag", apart(), slopes=False)
+named("conj", apart())
+named("angle", apart(), slopes=False)
 named("matrix_transpose", apart())
 named("vecdot", apart(), apart())
 named("unstack", apart(), axis=1)
@@ -218,8 +223,9 @@ case("associative_scan", lambda x: lm.associative_scan(lambda a, b: {"x": a["x"]
 
 # Public names that are not functions from tensors to tensors, and why.
 EXEMPT = {
+    "are of complex numbers: tests of test_complex.py": "as_complex as_real",
     "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph Module RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
-             "UnrollWarning float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
+             "UnrollWarning complex128 complex64 float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8 __version__",
     "modules": "config cuda data errors linalg losses metrics nn optim random testing profiler progress autograph tree xp",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
     "about devices": "device device_of limits synchronize",

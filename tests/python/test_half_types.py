@@ -202,6 +202,7 @@ ELSEWHERE = {
     "is made of other functions: tests of test_numeric.py": "allclose associative_scan bincount broadcast_arrays copysign cross cumprod diff digamma erfinv histogram hypot isclose "
         "isin kron lgamma matrix_transpose median nanmax nanmean nanmin nanprod nanstd nansum nanvar nextafter quantile signbit "
         "trace unstack vecdot",
+    "is of complex numbers: test_complex.py": "angle as_complex as_real complex conj imag real",
     "the same as another": "remainder",
     "draws": "dropout",
 }

@@ -54,11 +54,10 @@ def test_constant_stacks_tensors_inside_lists():
     ([object()], TypeError, "object"),
     (2**40, ValueError, "does not fit int32"),
     (2**70, ValueError, "64 bits"),
-    (1 + 2j, TypeError, "complex"),
-    (np.array([1j]), TypeError, "complex128"),
+    (np.array([1j], "clongdouble"), TypeError, "complex256"),
     (np.array(["a"]), TypeError, "<U1"),
     (np.array([object()]), TypeError, "not a number"),
-    (np.arange(3, dtype="uint16"), TypeError, "uint16"),
+    (np.zeros(3, "datetime64[s]"), TypeError, "datetime64"),
 ])
 def test_constant_refuses_what_is_no_array_of_numbers(value, error, words):
     with pytest.raises(error, match=words) as e:
@@ -83,7 +82,7 @@ def test_text_shows_value_shape_and_dtype():
     assert 'shape=(2, 2), dtype=float32' in seen[0] and seen[0].startswith('lm.Tensor("add') and "[" not in seen[0]
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3, 4)])
 def test_numpy_round_trip(dtype, shape):
     a = np.random.default_rng(0).uniform(0, 2, shape).astype(dtype)

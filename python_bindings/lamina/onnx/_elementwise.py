@@ -40,7 +40,7 @@ def div(n, a, b):
     if dtype_of(a).name in FLOATS:
         return lm.div(a, b)
     quotient = lm.floor_divide(lm.abs(a), lm.abs(b))  # ONNX cuts integers off
-    return lm.where(lm.not_equal(lm.less(a, lm.zeros_like(a)), lm.less(b, lm.zeros_like(b))), lm.neg(quotient), quotient) if dtype_of(a).name != "uint8" else lm.floor_divide(a, b)
+    return lm.where(lm.not_equal(lm.less(a, lm.zeros_like(a)), lm.less(b, lm.zeros_like(b))), lm.neg(quotient), quotient) if not dtype_of(a).name.startswith("uint") else lm.floor_divide(a, b)
 
 
 @op("Mod")
@@ -174,7 +174,7 @@ def shrink(n, x):
 def cast_to(x, dtype):
     if x.dtype.name == dtype.name:
         return x
-    if x.dtype.name in FLOATS and dtype.name in ("int8", "int16", "uint8"):
+    if x.dtype.name in FLOATS and dtype.name in ("int8", "int16", "uint8", "uint16"):
         return lm.astype(lm.astype(x, lm.int32), dtype)  # wraps, as C does
     return lm.astype(x, dtype)
 
@@ -205,7 +205,7 @@ def bit_cast(n, x):
 
 # --- quantization ---
 
-LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-32768, 32767)}
+LIMITS = {"uint8": (0, 255), "uint16": (0, 65535), "int8": (-128, 127), "int16": (-32768, 32767)}
 
 
 def along(v, x, axis, block=0):

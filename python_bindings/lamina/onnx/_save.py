@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from .. import _core, errors
 from .._program import SavedFunction
 from ._file import subgraphs
-from ._tensors import CODES, FLOATS, known_array, numpy_dtype
+from ._tensors import CODES, FLOATS, known_array, numpy_dtype, pairs_of
 
 OPSET, IR = 21, 10
 DRAW = "ONNX cannot repeat its numbers", "save what is predicted, without the draw: model(x, training=False)"
@@ -23,8 +23,8 @@ EFFECTS = {  # ops that a file cannot hold, and why; draws first, since each ass
 
 
 def as_array(tensor):
-    """A concrete tensor's elements; bfloat16 as ml_dtypes has it."""
-    return np.array(known_array(tensor), order="C")
+    """A concrete tensor's elements; bfloat16 as ml_dtypes has it, complex numbers as pairs."""
+    return np.array(pairs_of(known_array(tensor)), order="C")
 
 
 class Result:
@@ -226,6 +226,8 @@ class Exporter:
         return Result(self.name(stem), *type_)
 
     def info(self, r):
+        if r.dtype not in CODES:
+            raise errors.TypeMismatch(f"lm.onnx.save: a tensor is {r.dtype}", why="inputs, outputs, loops and branches of an ONNX graph pass real numbers", fix="pass and return parts: lm.as_real(x)")
         return helper.make_tensor_value_info(r.name, CODES[r.dtype], [d if isinstance(d, int) or d.isidentifier() else None for d in r.dims])
 
 

@@ -12,7 +12,7 @@ OPEN = np.iinfo(np.int64).min + 1  # a length that is open, in the value of a Sh
 LENGTHS = 32  # how many axes a tensor may have
 
 T = onnx.TensorProto
-DTYPES = {T.BOOL: _core.bool, T.UINT8: _core.uint8, T.INT8: _core.int8, T.INT16: _core.int16, T.INT32: _core.int32, T.INT64: _core.int64,
+DTYPES = {T.BOOL: _core.bool, T.UINT8: _core.uint8, T.UINT16: _core.uint16, T.UINT32: _core.uint32, T.UINT64: _core.uint64, T.INT8: _core.int8, T.INT16: _core.int16, T.INT32: _core.int32, T.INT64: _core.int64,
           T.FLOAT16: _core.float16, T.BFLOAT16: _core.bfloat16, T.FLOAT: _core.float32, T.DOUBLE: _core.float64}
 CODES = {d.name: code for code, d in DTYPES.items()}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -46,6 +46,11 @@ def numpy_dtype(name):
 
 def code_of(dtype):
     return CODES[dtype.name]
+
+
+def pairs_of(array):
+    """Complex numbers as pairs of real ones along a new last axis; other arrays as they are."""
+    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
 def shape_of(value):

@@ -1,7 +1,7 @@
-"""The array API standard 2024.12 over Lamina's tensors: its names, keywords and promotion; sums of narrow integers are int64.
+"""The array API standard 2024.12 over Lamina's tensors: its names, keywords and promotion; sums of narrow integers are int64 or uint64.
 
-Arrays are lm.Tensor. x.__array_namespace__() gives this module, so that functions of SciPy and scikit-learn that accept such arrays run on tensors. The default dtypes are float32 and
-int64. There are no complex dtypes and no uint16, uint32 and uint64. Tensors are immutable, and their operators stay strict: x + y of two dtypes is refused, lm.xp.add(x, y) promotes.
+Arrays are lm.Tensor. x.__array_namespace__() gives this module, so that functions of SciPy and scikit-learn that accept such arrays run on tensors. The default dtypes are float32,
+complex64 and int64. Tensors are immutable, and their operators stay strict: x + y of two dtypes is refused, lm.xp.add(x, y) promotes.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import linalg as linalg
 from ._arrays import *  # noqa: F403
 from ._arrays import __all__ as _arrays
 from ._dtypes import (
-    DEFAULT_FLOATING, DEFAULT_INTEGER, FLOATING, INTEGER, SIGNED, UNSIGNED, asarray as asarray, astype as astype, can_cast as can_cast, finfo as finfo, iinfo as iinfo, isdtype as isdtype,
+    COMPLEX, DEFAULT_FLOATING, DEFAULT_INTEGER, FLOATING, INTEGER, SIGNED, UNSIGNED, asarray as asarray, astype as astype, can_cast as can_cast, finfo as finfo, iinfo as iinfo, isdtype as isdtype,
     result_type as result_type,
 )
 from ._elementwise import *  # noqa: F403
@@ -20,8 +20,8 @@ from ._elementwise import __all__ as _elementwise
 
 __array_api_version__ = "2024.12"
 e, inf, nan, pi, newaxis = _math.e, _math.inf, _math.nan, _math.pi, None
-bool, int8, int16, int32, int64, uint8, float32, float64 = _c.bool, *SIGNED, *UNSIGNED, *FLOATING
-_DTYPES = {"bool": bool, **{d.name: d for d in (*INTEGER, *FLOATING)}}
+bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, complex64, complex128 = _c.bool, *SIGNED, *UNSIGNED, *FLOATING, *COMPLEX
+_DTYPES = {"bool": bool, **{d.name: d for d in (*INTEGER, *FLOATING, *COMPLEX)}}
 
 
 def _of_version(version):
@@ -42,7 +42,7 @@ class __array_namespace_info__:
         return "cpu:0"
 
     def default_dtypes(self, *, device=None):
-        return {"real floating": DEFAULT_FLOATING, "complex floating": None, "integral": DEFAULT_INTEGER, "indexing": int64}
+        return {"real floating": DEFAULT_FLOATING, "complex floating": complex64, "integral": DEFAULT_INTEGER, "indexing": int64}
 
     def devices(self):
         return ["cpu:0"]

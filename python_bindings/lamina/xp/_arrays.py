@@ -5,7 +5,7 @@ import builtins
 import collections
 
 from .. import _border, _core as _c, errors, numeric as _n
-from ._dtypes import DEFAULT_FLOATING, DEFAULT_INTEGER, INTEGER, array, asarray, kind, on, promoted
+from ._dtypes import COMPLEX, DEFAULT_FLOATING, DEFAULT_INTEGER, INTEGER, UNSIGNED, array, asarray, kind, on, promoted
 
 __all__ = [
     "all", "any", "arange", "argmax", "argmin", "argsort", "broadcast_arrays", "broadcast_to", "concat", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "empty", "empty_like",
@@ -86,6 +86,9 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     """num numbers from start to stop; without the endpoint the last is one step before it."""
+    if isinstance(start, complex) or isinstance(stop, complex):
+        parts = [_c.linspace(a, b, num, endpoint, "float64") for a, b in ((start.real, stop.real), (start.imag, stop.imag))]
+        return on(_c.astype(_n.complex(*parts), COMPLEX[0] if dtype is None else dtype), device)
     x = _c.linspace(float(start), float(stop), num, endpoint, "float64")
     return on(_c.astype(x, DEFAULT_FLOATING if dtype is None else dtype), device)
 
@@ -258,7 +261,10 @@ def unique_all(x, /):
     if n == 0:
         none = _c.zeros([0], "int64")
         return _All(flat, none, _c.reshape(none, x.shape), none)
-    order = _c.astype(_c.argsort(flat if x.dtype != _c.bool else _c.astype(flat, "uint8")), "int64")
+    keys = [_n.imag(flat), _n.real(flat)] if x.dtype in COMPLEX else [flat if x.dtype != _c.bool else _c.astype(flat, "uint8")]
+    order = _c.astype(_c.argsort(keys[0]), "int64")
+    for key in keys[1:]:  # sorting is stable
+        order = _c.take(order, _c.argsort(_c.take(key, order, 0)), 0)
     ordered = _c.take(flat, order, 0)
     new = _c.concat([_c.ones([1], "bool"), _c.not_equal(ordered[1:], ordered[:-1])])
     first = _c.nonzero(new)[0]
@@ -289,17 +295,17 @@ def unique_values(x, /):
 
 def _wide(x, dtype):
     """x in the dtype that its sum has: integers are widened."""
-    wanted = dtype if dtype is not None else DEFAULT_INTEGER if x.dtype in INTEGER or x.dtype == _c.bool else x.dtype
+    wanted = dtype if dtype is not None else "uint64" if x.dtype in UNSIGNED else DEFAULT_INTEGER if x.dtype in INTEGER or x.dtype == _c.bool else x.dtype
     return _c.astype(x, wanted)
 
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
-    """The sum over axes; narrow integers are added as int64."""
+    """The sum over axes; narrow integers are added as int64 or uint64."""
     return _c.sum(_wide(array("sum", x), dtype), axis, keepdims)
 
 
 def prod(x, /, *, axis=None, dtype=None, keepdims=False):
-    """The product over axes; narrow integers are multiplied as int64."""
+    """The product over axes; narrow integers are multiplied as int64 or uint64."""
     return _c.prod(_wide(array("prod", x), dtype), axis, keepdims)
 
 
@@ -339,7 +345,7 @@ def min(x, /, *, axis=None, keepdims=False):
 
 def mean(x, /, *, axis=None, keepdims=False):
     """The mean over axes."""
-    return _c.mean(_numbers("mean", x, (2,)), axis, keepdims)
+    return _c.mean(_numbers("mean", x, (2, 3)), axis, keepdims)
 
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
@@ -364,7 +370,7 @@ def any(x, /, *, axis=None, keepdims=False):
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     """Differences of neighbours along an axis, n times."""
-    return _n.diff(_numbers("diff", x), n, axis, prepend, append)
+    return _n.diff(_numbers("diff", x, (1, 2, 3)), n, axis, prepend, append)
 
 
 # --- products ---
@@ -372,19 +378,19 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
 def matmul(x1, x2, /):
     """The matrix product over the last two axes."""
     x1, x2 = promoted("matmul", x1, x2)
-    return _c.matmul(_numbers("matmul", x1), x2)
+    return _c.matmul(_numbers("matmul", x1, (1, 2, 3)), x2)
 
 
 def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over axes of both."""
     x1, x2 = promoted("tensordot", x1, x2)
-    return _c.tensordot(_numbers("tensordot", x1), x2, axes)
+    return _c.tensordot(_numbers("tensordot", x1, (1, 2, 3)), x2, axes)
 
 
 def vecdot(x1, x2, /, *, axis=-1):
-    """Sums of products along an axis of both."""
+    """Sums of products along an axis of both; of complex x1, its conjugate."""
     x1, x2 = promoted("vecdot", x1, x2)
-    return _n.vecdot(_numbers("vecdot", x1), x2, axis)
+    return _n.vecdot(_numbers("vecdot", x1, (1, 2, 3)), x2, axis)
 
 
 def matrix_transpose(x, /):

@@ -8,11 +8,11 @@ from .. import _border, _core as _c, errors
 from .._core import Tensor, Variable
 
 SIGNED = (_c.int8, _c.int16, _c.int32, _c.int64)
-UNSIGNED = (_c.uint8,)
-FLOATING = (_c.float32, _c.float64)
+UNSIGNED = (_c.uint8, _c.uint16, _c.uint32, _c.uint64)
+FLOATING, COMPLEX = (_c.float32, _c.float64), (_c.complex64, _c.complex128)
 INTEGER, DEFAULT_INTEGER, DEFAULT_FLOATING = (*SIGNED, *UNSIGNED), _c.int64, _c.float32
-_KINDS = {"bool": (_c.bool,), "signed integer": SIGNED, "unsigned integer": UNSIGNED, "integral": INTEGER, "real floating": (*FLOATING, _c.float16, _c.bfloat16), "complex floating": (),
-          "numeric": (*INTEGER, *FLOATING, _c.float16, _c.bfloat16)}
+_KINDS = {"bool": (_c.bool,), "signed integer": SIGNED, "unsigned integer": UNSIGNED, "integral": INTEGER, "real floating": (*FLOATING, _c.float16, _c.bfloat16), "complex floating": COMPLEX,
+          "numeric": (*INTEGER, *FLOATING, *COMPLEX, _c.float16, _c.bfloat16)}
 _LIMITS = {"float16": (16, 2.0**-10, 65504.0, 2.0**-14), "bfloat16": (16, 2.0**-7, float.fromhex("0x1.fep127"), 2.0**-126), "float32": (32, 2.0**-23, float.fromhex("0x1.fffffep127"), 2.0**-126),
            "float64": (64, 2.0**-52, 1.7976931348623157e308, 2.2250738585072014e-308)}
 
@@ -22,11 +22,11 @@ def is_array(x):
 
 
 def is_scalar(x):
-    return isinstance(x, (builtins.bool, int, float))
+    return isinstance(x, (builtins.bool, int, float, complex))
 
 
 def kind(dtype):
-    return 0 if dtype == _c.bool else 1 if dtype in INTEGER else 2
+    return 0 if dtype == _c.bool else 1 if dtype in INTEGER else 3 if dtype in COMPLEX else 2
 
 
 def array(name, x):
@@ -44,13 +44,15 @@ def _bits(dtype):
 def _promoted(a, b):
     if a == b:
         return a
-    if kind(a) != kind(b):
-        raise errors.TypeMismatch(f"{a.name} and {b.name} are not promoted", why="the array API promotes within a kind: bool, integers, floating", fix=f"convert one of them: lm.xp.astype(x, lm.xp.{b.name})")
+    if {kind(a), kind(b)} == {2, 3}:
+        return _c.complex128 if _c.float64 in (a, b) or _c.complex128 in (a, b) else _c.complex64
+    if kind(a) != kind(b) or _c.uint64 in (a, b) and (a in SIGNED or b in SIGNED):
+        raise errors.TypeMismatch(f"{a.name} and {b.name} are not promoted", why="the array API promotes within a kind (bool, integers, floating), floating to complex, and no integers beside uint64 that have a sign", fix=f"convert one of them: lm.xp.astype(x, lm.xp.{b.name})")
     if kind(a) == 2 and _bits(a) == _bits(b) == 16:
         return _c.float32
-    if _c.uint8 in (a, b):
-        other = b if a == _c.uint8 else a
-        return _c.int16 if other == _c.int8 else other
+    if kind(a) == 1 and (a in SIGNED) != (b in SIGNED):
+        signed, other = (a, b) if a in SIGNED else (b, a)
+        return next(d for d in SIGNED if _bits(d) >= _bits(signed) and _bits(d) > _bits(other))
     return a if _bits(a) > _bits(b) else b
 
 
@@ -64,14 +66,17 @@ def result_type(*arrays_and_dtypes):
         found = _promoted(found, d)
     for x in arrays_and_dtypes:
         if is_scalar(x):
-            check_scalar(x, found)
+            found = check_scalar(x, found)
     return found
 
 
 def check_scalar(x, dtype):
-    wanted = 0 if isinstance(x, builtins.bool) else 1 if isinstance(x, int) else 2
+    wanted = 0 if isinstance(x, builtins.bool) else 1 if isinstance(x, int) else 2 if isinstance(x, float) else 3
+    if wanted == 3 and kind(dtype) == 2:
+        return _promoted(dtype, _c.complex64)
     if wanted == 0 and kind(dtype) != 0 or wanted > 0 and (kind(dtype) == 0 or wanted > kind(dtype)):
-        raise errors.TypeMismatch(f"{x!r} does not go with {dtype.name}", why="a bool goes with bools, an int with numbers, a float with floating dtypes", fix="convert the array with lm.xp.astype")
+        raise errors.TypeMismatch(f"{x!r} does not go with {dtype.name}", why="a bool goes with bools, an int with numbers, a float with floating dtypes, a complex number with floating and complex ones", fix="convert the array with lm.xp.astype")
+    return dtype
 
 
 def promoted(name, *values):
@@ -97,7 +102,10 @@ def isdtype(dtype, kind):
 def can_cast(from_, to, /):
     """Whether promotion turns the dtype, or an array's, into `to`."""
     from_ = from_.dtype if is_array(from_) else _c.dtype(from_)
-    return kind(from_) == kind(_c.dtype(to)) and _promoted(from_, _c.dtype(to)) == _c.dtype(to)
+    try:
+        return _promoted(from_, _c.dtype(to)) == _c.dtype(to)
+    except errors.TypeMismatch:
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +127,10 @@ class iinfo_object:
 
 
 def finfo(type, /):
-    """The limits of a floating dtype, or an array's."""
+    """The limits of a floating dtype, or an array's; of a complex one, those of its parts."""
     dtype = type.dtype if is_array(type) else _c.dtype(type)
+    if dtype in COMPLEX:
+        dtype = FLOATING[COMPLEX.index(dtype)]
     if dtype.name not in _LIMITS:
         raise errors.TypeMismatch(f"finfo: {dtype.name} is not floating", why="integers have iinfo", fix="pass a floating dtype")
     bits, eps, most, normal = _LIMITS[dtype.name]
@@ -145,38 +155,34 @@ def on(x, device):
     return x if device is None else x.to(device)
 
 
-def _leaf(value):
-    while isinstance(value, (list, tuple)):
-        if not value:
-            return 0.0
-        if any(isinstance(v, float) for v in value):
-            return 0.0
-        value = value[0]
-    return value
+def _whole(value):
+    """Whether nested lists hold ints alone, of which one at least."""
+    if isinstance(value, (list, tuple)):
+        return len(value) > 0 and all(_whole(v) or isinstance(v, (list, tuple)) and not v for v in value)
+    return isinstance(value, int) and not isinstance(value, builtins.bool)
 
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
-    """An array of an array, a number, nested lists of them, or anything with a buffer or DLPack. Integers become int64, floats float32, unless a dtype is given."""
-    if isinstance(obj, complex):
-        raise errors.TypeMismatch("asarray: there are no complex arrays", why="Lamina has no complex dtypes", fix="keep the real and the imaginary part in two arrays")
+    """An array of an array, a number, nested lists of them, or anything with a buffer or DLPack. Integers become int64, floats float32, complex numbers complex64, unless a dtype is given."""
     if is_array(obj):
         x = array("asarray", obj)
         return on(x if dtype is None else _c.astype(x, dtype), device)
-    if copy is False and (is_scalar(obj) or isinstance(obj, (list, tuple))):
-        raise errors.InvalidArgument("asarray: numbers and lists are copied", why="copy is False", fix="leave copy away")
     wanted = None if dtype is None else _c.dtype(dtype)
-    if wanted is None and (is_scalar(obj) or isinstance(obj, (list, tuple))):
-        x = _c.constant(obj)
-        if x.dtype == _c.int32 and isinstance(_leaf(obj), int):
-            x = _c.constant(obj, DEFAULT_INTEGER)
-        return on(x, device)
-    if isinstance(obj, (list, tuple)) or is_scalar(obj):
+    if is_scalar(obj) or isinstance(obj, (list, tuple)):
+        if copy is False:
+            raise errors.InvalidArgument("asarray: numbers and lists are copied", why="copy is False", fix="leave copy away")
+        if wanted is None:
+            return on(_c.constant(obj, DEFAULT_INTEGER if _whole(obj) and not _beyond_int64(obj) else None), device)
         try:
             return on(_c.constant(obj, wanted), device)
         except errors.TypeMismatch:  # numbers of another kind: converted as astype does
             return on(_c.astype(asarray(obj), wanted), device)
     x = _c.constant(obj)
     return on(x if wanted is None else _c.astype(x, wanted), device)
+
+
+def _beyond_int64(value):
+    return any(_beyond_int64(v) for v in value) if isinstance(value, (list, tuple)) else isinstance(value, int) and value >= 2**63
 
 
 _border.guard(globals())

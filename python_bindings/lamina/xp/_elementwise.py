@@ -5,14 +5,15 @@ from .. import _border, _core as _c, errors, numeric as _n
 from ._dtypes import array, is_scalar, kind, promoted
 
 _UNARY = {name: name for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log1p", "log10", "log2", "reciprocal", "sin", "sinh", "sqrt", "tan", "tanh")}
-_NUMERIC = {"abs": "abs", "ceil": "ceil", "floor": "floor", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "negative": "neg", "round": "round", "sign": "sign", "square": "square", "trunc": "trunc"}
-_BINARY = {"add": ("add", (1, 2)), "atan2": ("atan2", (2,)), "bitwise_and": ("bitwise_and", (0, 1)), "bitwise_left_shift": ("shift_left", (1,)), "bitwise_or": ("bitwise_or", (0, 1)),
-           "bitwise_right_shift": ("shift_right", (1,)), "bitwise_xor": ("bitwise_xor", (0, 1)), "divide": ("div", (2,)), "equal": ("equal", (0, 1, 2)), "floor_divide": ("floor_divide", (1, 2)),
+_NUMERIC = {"abs": "abs", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "negative": "neg", "sign": "sign", "square": "square"}
+_REAL = {"ceil": "ceil", "floor": "floor", "trunc": "trunc"}
+_BINARY = {"add": ("add", (1, 2, 3)), "atan2": ("atan2", (2,)), "bitwise_and": ("bitwise_and", (0, 1)), "bitwise_left_shift": ("shift_left", (1,)), "bitwise_or": ("bitwise_or", (0, 1)),
+           "bitwise_right_shift": ("shift_right", (1,)), "bitwise_xor": ("bitwise_xor", (0, 1)), "divide": ("div", (2, 3)), "equal": ("equal", (0, 1, 2, 3)), "floor_divide": ("floor_divide", (1, 2)),
            "greater": ("greater", (1, 2)), "greater_equal": ("greater_equal", (1, 2)), "less": ("less", (1, 2)), "less_equal": ("less_equal", (1, 2)), "logaddexp": ("logaddexp", (2,)),
            "logical_and": ("logical_and", (0,)), "logical_or": ("logical_or", (0,)), "logical_xor": ("logical_xor", (0,)), "maximum": ("maximum", (1, 2)), "minimum": ("minimum", (1, 2)),
-           "multiply": ("mul", (1, 2)), "not_equal": ("not_equal", (0, 1, 2)), "pow": ("pow", (1, 2)), "remainder": ("mod", (1, 2)), "subtract": ("sub", (1, 2)),
+           "multiply": ("mul", (1, 2, 3)), "not_equal": ("not_equal", (0, 1, 2, 3)), "pow": ("pow", (1, 2, 3)), "remainder": ("mod", (1, 2)), "subtract": ("sub", (1, 2, 3)),
            "copysign": (_n.copysign, (2,)), "hypot": (_n.hypot, (2,)), "nextafter": (_n.nextafter, (2,))}
-_NAMES = ("bool", "integer", "floating")
+_NAMES = ("bool", "integer", "floating", "complex")
 
 
 def _require(name, x, kinds):
@@ -47,7 +48,7 @@ def _op(op):
 
 
 __all__ = []
-for _table, _kinds in ((_UNARY, (2,)), (_NUMERIC, (1, 2))):
+for _table, _kinds in ((_UNARY, (2, 3)), (_NUMERIC, (1, 2, 3)), (_REAL, (1, 2))):
     for _name, _o in _table.items():
         globals()[_name] = _named(_unary(_name, _op(_o), _kinds), _name, _op(_o).__doc__)
         __all__.append(_name)
@@ -57,10 +58,17 @@ for _name, (_o, _kinds) in _BINARY.items():
 signbit = _named(_unary("signbit", _n.signbit, (2,)), "signbit", _n.signbit.__doc__)
 logical_not = _named(_unary("logical_not", _c.logical_not, (0,)), "logical_not", "Not, of bools.")
 bitwise_invert = _named(_unary("bitwise_invert", _c.bitwise_not, (0, 1)), "bitwise_invert", "The bits that x has not; of bools, the other one.")
-positive = _named(_unary("positive", lambda x: x, (1, 2)), "positive", "x itself.")
-conj = _named(_unary("conj", lambda x: x, (1, 2)), "conj", "x itself: there are no complex arrays.")
-real = _named(_unary("real", lambda x: x, (1, 2)), "real", "x itself: there are no complex arrays.")
-imag = _named(_unary("imag", lambda x: _c.zeros_like(x), (1, 2)), "imag", "Zeros: there are no complex arrays.")
+positive = _named(_unary("positive", lambda x: x, (1, 2, 3)), "positive", "x itself.")
+conj = _named(_unary("conj", _c.conj, (1, 2, 3)), "conj", _c.conj.__doc__)
+real = _named(_unary("real", _n.real, (1, 2, 3)), "real", _n.real.__doc__)
+imag = _named(_unary("imag", _n.imag, (3,)), "imag", _n.imag.__doc__)
+
+
+def _rounded(x):
+    return _n.complex(_c.round(_n.real(x)), _c.round(_n.imag(x))) if kind(x.dtype) == 3 else _c.round(x)
+
+
+round = _named(_unary("round", _rounded, (1, 2, 3)), "round", "The nearest whole number, the even one of two; of complex numbers, of both parts.")
 
 
 def clip(x, /, min=None, max=None):
@@ -81,7 +89,7 @@ def where(condition, x1, x2, /):
     return _c.where(_require("where", array("where", condition), (0,)), x1, x2)
 
 
-__all__ += ["bitwise_invert", "clip", "conj", "imag", "logical_not", "positive", "real", "signbit", "where"]
+__all__ += ["bitwise_invert", "clip", "conj", "imag", "logical_not", "positive", "real", "round", "signbit", "where"]
 
 
 _border.guard(globals())

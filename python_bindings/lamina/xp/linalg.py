@@ -1,9 +1,9 @@
-"""The array API's linear algebra over lm.linalg: its names, keywords and results with names. Arrays are float32 or float64, of products any number."""
+"""The array API's linear algebra over lm.linalg: its names, keywords and results with names. Arrays are floating or complex, of products any number."""
 from __future__ import annotations
 
 import collections
 
-from .. import _border, _core as _c, linalg as _l
+from .. import _border, linalg as _l
 from ._arrays import _numbers, matmul as matmul, matrix_transpose as matrix_transpose, sum as _sum, tensordot as tensordot, vecdot as vecdot
 from ._dtypes import array, promoted
 
@@ -19,7 +19,7 @@ SVDResult = collections.namedtuple("SVDResult", ["U", "S", "Vh"])
 
 
 def _floating(name, x):
-    return _numbers(name, x, (2,))
+    return _numbers(name, x, (2, 3))
 
 
 def cholesky(x, /, *, upper=False):
@@ -30,7 +30,7 @@ def cholesky(x, /, *, upper=False):
 def cross(x1, x2, /, *, axis=-1):
     """The vector product of vectors of length 3 along an axis."""
     x1, x2 = promoted("cross", x1, x2)
-    return _l.cross(_numbers("cross", x1), x2, axis)
+    return _l.cross(_numbers("cross", x1, (1, 2, 3)), x2, axis)
 
 
 def det(x, /):
@@ -70,13 +70,13 @@ def matrix_power(x, n, /):
 
 def matrix_rank(x, /, *, rtol=None):
     """How many singular values are larger than rtol times the largest one."""
-    return _l.matrix_rank(_numbers("matrix_rank", x), rtol)
+    return _l.matrix_rank(_numbers("matrix_rank", x, (1, 2, 3)), rtol)
 
 
 def outer(x1, x2, /):
     """Every element of a vector times every one of another."""
     x1, x2 = promoted("outer", x1, x2)
-    return _l.outer(_numbers("outer", x1), x2)
+    return _l.outer(_numbers("outer", x1, (1, 2, 3)), x2)
 
 
 def pinv(x, /, *, rtol=None):
@@ -112,12 +112,12 @@ def svdvals(x, /):
 
 def trace(x, /, *, offset=0, dtype=None):
     """The sums of diagonals of the last two axes."""
-    return _sum(_l.diagonal(_numbers("trace", x), offset), axis=-1, dtype=dtype)
+    return _sum(_l.diagonal(_numbers("trace", x, (1, 2, 3)), offset), axis=-1, dtype=dtype)
 
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     """The norms of vectors along axes, by default of all elements."""
-    return _c.astype(_l.vector_norm(_floating("vector_norm", x), ord, axis, keepdims), x.dtype)
+    return _l.vector_norm(_floating("vector_norm", x), ord, axis, keepdims)
 
 
 _border.guard(globals())

@@ -1,0 +1,251 @@
+"""complex64 and complex128: arithmetic and functions beside NumPy's, gradients, moves of elements, borders, text and refusals."""
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+RNG = np.random.default_rng(5)
+Z = RNG.normal(size=(3, 4)) + 1j * RNG.normal(size=(3, 4))
+W = RNG.normal(size=(3, 4)) - 2j * RNG.normal(size=(3, 4))
+DTYPES = ("complex64", "complex128")
+
+
+def close(ours, theirs, dtype="complex128"):
+    theirs = np.asarray(theirs)
+    assert tuple(ours.shape) == theirs.shape and ours.dtype.name == theirs.dtype.name, (ours, theirs)
+    tolerance = 2e-5 if dtype == "complex64" else 1e-11
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=tolerance, atol=tolerance)
+
+
+ONE = {"abs": np.abs, "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atanh": np.arctanh, "angle": np.angle, "conj": np.conj, "cos": np.cos, "cosh": np.cosh,
+       "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "imag": np.imag, "isfinite": np.isfinite, "isinf": np.isinf, "isnan": np.isnan, "log": np.log, "log10": np.log10, "log1p": np.log1p, "log2": np.log2,
+       "neg": np.negative, "real": np.real, "reciprocal": np.reciprocal, "rsqrt": lambda z: 1 / np.sqrt(z), "sign": lambda z: z / np.abs(z), "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "square": np.square,
+       "tan": np.tan, "tanh": np.tanh}
+
+
+@pytest.mark.parametrize("name", ONE)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_functions_of_one(name, dtype):
+    for scale in (1, 1e-3, 6):
+        z = (Z * scale).astype(dtype)
+        close(getattr(lm, name)(lm.constant(z)), ONE[name](z), dtype)
+        close(lm.function(getattr(lm, name))(lm.constant(z)), ONE[name](z), dtype)
+
+
+def test_branch_cuts_and_edges():
+    for name, z in [("sqrt", [-4 + 0j, complex(-4, -0.0), 0j, 1e300 + 1e300j, 1e-300 - 1e-300j]), ("log", [-1 + 0j, complex(-1, -0.0), 1 + 1e-9j]), ("abs", [3e200 + 4e200j, 3e-200 + 4e-200j, 0j, complex(np.inf, np.nan)]),
+                    ("tanh", [400 + 1j, -400 - 2j, 0j]), ("acosh", [0.5 + 0j, -2 + 1e-3j]), ("exp", [-np.inf + 1j, 1000 - 0.5j, 2 + 0j])]:
+        with np.errstate(all="ignore"):
+            expected = ONE[name](np.array(z))
+        np.testing.assert_allclose(getattr(lm, name)(lm.constant(np.array(z))).numpy(), expected, rtol=1e-12)
+    assert lm.sign(lm.constant(0j)).item() == 0 and (lm.constant(0j) ** 2).item() == 0 and (lm.constant(0j) ** 0).item() == 1
+
+
+TWO = {"add": np.add, "div": np.divide, "equal": np.equal, "mul": np.multiply, "not_equal": np.not_equal, "pow": np.power, "sub": np.subtract}
+
+
+@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_functions_of_two(name, dtype):
+    z, w = Z.astype(dtype), np.where(np.arange(12).reshape(3, 4) % 3 == 0, Z, W).astype(dtype)
+    close(getattr(lm, name)(lm.constant(z), lm.constant(w)), TWO[name](z, w), dtype)
+    close(getattr(lm, name)(lm.constant(z), lm.constant(w[0])), TWO[name](z, w[0]), dtype)
+    close(getattr(lm, name)(lm.constant(z), 2), TWO[name](z, dtype and np.asarray(2, dtype)), dtype)
+
+
+def test_numbers_and_arrays_take_part():
+    z, x = lm.constant(Z), lm.constant(Z.real)
+    close(z * 2.5 - 1j + 3, Z * 2.5 - 1j + 3)
+    close(1j / z, 1j / Z)
+    close(z + np.ones((3, 4)), Z + 1)
+    close(x * 1j, Z.real * 1j)  # a complex number makes a real tensor complex
+    assert (lm.constant([1.0]) * 1j).dtype == lm.complex64 and (lm.constant(np.float64([1])) + 1j).dtype == lm.complex128 and lm.constant([1 + 2j, 3]).dtype == lm.complex64
+    with pytest.raises(lm.errors.TypeMismatch, match="complex128"):
+        z * x
+    with pytest.raises(lm.errors.TypeMismatch):
+        lm.constant([1, 2]) * 1j
+
+
+def test_reductions_and_products():
+    z, w = lm.constant(Z), lm.constant(W)
+    for axis, keepdims in itertools.product((None, 0, -1, (0, 1)), (False, True)):
+        for name in ("sum", "mean", "prod"):
+            close(getattr(lm, name)(z, axis, keepdims), getattr(np, name)(Z, axis=axis, keepdims=keepdims))
+        assert (lm.any(z, axis, keepdims).numpy() == np.any(Z, axis=axis, keepdims=keepdims)).all() and (lm.all(z, axis, keepdims).numpy() == np.all(Z, axis=axis, keepdims=keepdims)).all()
+    close(lm.cumsum(z, 0), np.cumsum(Z, 0))
+    close(lm.cumprod(z, 1), np.cumprod(Z, 1))
+    close(z @ lm.transpose(w), Z @ W.T)
+    close(lm.matmul(z, w, transpose_a=True), Z.T @ W)
+    close(lm.einsum("ij,kj->ik", z, w), np.einsum("ij,kj->ik", Z, W))
+    close(lm.tensordot(z, w, 2), np.tensordot(Z, W, 2))
+    assert lm.prod(lm.zeros([0, 2], "complex64"), 0).numpy().tolist() == [1, 1] and lm.count_nonzero(lm.constant([0j, 1j, 2])).item() == 2
+
+
+def test_moves_of_elements():
+    z, w = lm.constant(Z), lm.constant(W)
+    for ours, theirs in [(lm.reshape(z, (2, 6)), Z.reshape(2, 6)), (lm.transpose(z), Z.T), (z[1:, ::-2], Z[1:, ::-2]), (z[0, None], Z[0, None]), (z[:, -1], Z[:, -1]), (lm.concat([z, w], 1), np.concatenate([Z, W], 1)),
+                         (lm.stack([z, w]), np.stack([Z, W])), (lm.where(z == w, z, w), W), (lm.where(lm.constant([True, False, True, False]), z, 0j), np.where([True, False, True, False], Z, 0)),
+                         (lm.gather(z, lm.constant([2, 0])), Z[[2, 0]]), (z[lm.constant([0, 1]), lm.constant([3, 2])], Z[[0, 1], [3, 2]]), (lm.flip(z), Z[::-1, ::-1]), (lm.roll(z, 1, 1), np.roll(Z, 1, 1)),
+                         (lm.broadcast_to(z[0], (2, 4)), np.broadcast_to(Z[0], (2, 4))), (lm.pad(z, ((1, 0), (0, 2))), np.pad(Z, ((1, 0), (0, 2)))), (lm.tril(z), np.tril(Z)), (z[lm.constant(np.abs(Z) > 1)], Z[np.abs(Z) > 1])]:
+        close(ours, np.ascontiguousarray(theirs))
+    close(z.at[1].set(2j), np.concatenate([Z[:1], np.full((1, 4), 2j), Z[2:]]))
+    close(lm.scatter_add(z, lm.constant([0, 1, 0]), [2, 4]), np.stack([Z[0] + Z[2], Z[1]]))
+    assert lm.ones([2], "complex128").numpy().tolist() == [1, 1] and lm.zeros_like(z).dtype == lm.complex128 and lm.eye(2, dtype="complex64").numpy().tolist() == [[1, 0], [0, 1]]
+
+
+def test_casts():
+    assert lm.astype(lm.constant([1, 2]), "complex64").numpy().tolist() == [1, 2] and lm.astype(lm.constant(Z), "complex64").dtype == lm.complex64 and lm.astype(lm.constant([0j, 1j]), "bool").numpy().tolist() == [False, True]
+    with pytest.raises(lm.errors.TypeMismatch, match="lm.real"):
+        lm.astype(lm.constant(Z), "float64")
+    close(lm.complex(lm.constant(Z.real), lm.constant(Z.imag)), Z)
+    close(lm.as_complex(lm.as_real(lm.constant(Z))), Z)
+
+
+def loss(z):
+    y = lm.exp(z * (0.5 - 1j)) / (z + 3) + lm.sqrt(z) * lm.conj(z)
+    return lm.sum(lm.square(lm.abs(y))) + lm.sum(lm.real(lm.sin(z) @ lm.transpose(z))) + lm.sum(lm.angle(z + 10))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_gradients_are_those_of_differences(traced):
+    def by_parts(a, b):
+        return loss(lm.complex(a, b))
+
+    a, b = lm.constant(Z.real), lm.constant(Z.imag)
+    slopes = lm.grad(by_parts, argnums=(0, 1))
+    slopes = (lm.function(slopes) if traced else slopes)(a, b)
+    for i, (name, part) in enumerate([("re", Z.real), ("im", Z.imag)]):
+        for at in [(0, 0), (1, 2), (2, 3)]:
+            step = np.zeros_like(part)
+            step[at] = 1e-6
+            up, down = ([Z.real + step * (i == 0), Z.imag + step * (i == 1)], [Z.real - step * (i == 0), Z.imag - step * (i == 1)])
+            numeric = (by_parts(*map(lm.constant, up)).item() - by_parts(*map(lm.constant, down)).item()) / 2e-6
+            assert slopes[i].numpy()[at] == pytest.approx(numeric, rel=1e-5), name
+    with lm.GradientTape() as tape:  # of a complex source: dL/da + i dL/db
+        z = lm.constant(Z)
+        tape.watch(z)
+        y = loss(z)
+    np.testing.assert_allclose(tape.gradient(y, z).numpy(), slopes[0].numpy() + 1j * slopes[1].numpy(), rtol=1e-10)
+
+
+def slopes_by_differences(function, z, step=1e-6):
+    out = np.zeros_like(z)
+    for at in np.ndindex(z.shape):
+        for way in (1, 1j):
+            moved = np.zeros_like(z)
+            moved[at] = way * step
+            out[at] += way * (function(lm.constant(z + moved)).item() - function(lm.constant(z - moved)).item()) / (2 * step)
+    return out
+
+
+@lm.custom_gradient
+def doubled(z):
+    return z * 2, lambda dy: dy * 2
+
+
+CURVED = {
+    "scan": lambda z: lm.scan(lambda c, a: (c * a * z[0, 1] + c, c + a), z[1], z)[1], "fori_loop": lambda z: lm.fori_loop(0, 3, lambda i, c: c * z + 0.5j, z), "cond": lambda z: lm.cond(lm.real(z[0, 0]) > 0, lambda: z * z, lambda: z * 2),
+    "one capture of two": lambda z: lm.cond(lm.real(z[0, 0]) > 0, lambda: z[0] * 1, lambda: z[1] * 2), "switch": lambda z: lm.switch(lm.constant(1), [lambda: z, lambda: z * z[1]]), "checkpoint": lambda z: lm.checkpoint(lambda c: c * c * z)(z),
+    "custom_gradient": lambda z: doubled(z * z), "associative_scan": lambda z: lm.associative_scan(lambda a, b: a * b, z), "prod": lambda z: lm.prod(z, 0), "cumprod": lambda z: lm.cumprod(z, 0), "gather": lambda z: lm.gather(z, lm.constant([1, 1, 0])),
+    "scatter_add": lambda z: lm.scatter_add(z, lm.constant([1, 1]), [2, 2]), "at": lambda z: z.at[0].set(z[1] * 2), "pow": lambda z: z ** (1.5 + 0.5j), "square": lambda z: z**2, "sign": lm.sign, "atanh": lm.atanh, "acosh": lm.acosh, "acos": lm.acos,
+    "asin": lm.asin, "atan": lm.atan, "asinh": lm.asinh, "log1p": lm.log1p, "expm1": lm.expm1, "sqrt": lm.sqrt, "tanh": lm.tanh, "div": lambda z: (z + 1) / (z * z + 2), "where": lambda z: lm.where(lm.real(z) > 0.1, z * z, z),
+    "einsum": lambda z: lm.einsum("ij,jk,kl->il", z, z, z), "vmap of a loop": lambda z: lm.vmap(lambda q: lm.fori_loop(0, 3, lambda i, c: c * q + 1j, q))(z), "astype": lambda z: lm.astype(lm.complex(lm.real(z), lm.imag(z)), "complex128") * z,
+    "vmap of a branch": lambda z: lm.vmap(lambda q: lm.cond(lm.real(q[0]) > 0.2, lambda: q * q, lambda: q * 2))(z),
+}
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_gradients_of_loops_branches_and_functions(name):
+    z = np.array([[1 + 2j, 3 - 1j], [0.5j, 2]]) / 3 + (name == "acosh")  # some parts are 0 (of acosh: z - 1), where roots and inverse functions are smooth too
+
+    def cost(z):
+        y = CURVED[name](z)
+        return lm.sum(lm.square(lm.abs(y)) * lm.constant(np.arange(1.0, 1 + y.shape[-1]))) + lm.sum(lm.real(y) * 0.3)
+
+    expected = slopes_by_differences(cost, z)
+    for slope in (lm.grad(cost), lm.function(lm.grad(cost))):
+        np.testing.assert_allclose(slope(lm.constant(z)).numpy(), expected, atol=2e-7)
+
+
+def test_second_derivatives_and_targets():
+    z = np.array([1 + 2j, 0.3 - 1j])
+    energy = lambda z: lm.sum(lm.square(lm.abs(lm.grad(lambda q: lm.real(lm.sum(q * q * q)))(z))))  # |3 z^2|^2
+    np.testing.assert_allclose(lm.grad(energy)(lm.constant(z)).numpy(), 36 * np.abs(z) ** 2 * z, rtol=1e-12)
+    y, pushed = lm.jvp(lambda q: q * q, (lm.constant(z),), (lm.constant(1j * z),))
+    close(y, z * z)
+    close(pushed, 2j * z * z)
+    close(lm.vjp(lambda q: q * (2 - 1j), lm.constant(z))[1](lm.constant(z))[0], (2 + 1j) * z)
+    for call in (lambda: lm.grad(lambda z: lm.sum(z * z))(lm.constant(z)), lambda: lm.jacobian(lambda z: lm.abs(z))(lm.constant(z)), lambda: lm.jacobian(lambda x: lm.complex(x, x))(lm.constant([1.0]))):
+        with pytest.raises(lm.errors.TypeMismatch):
+            call()
+
+
+def test_models_stop_and_branch_by_themselves():
+    z = np.array([1 + 1j, 3 - 2j, 0.5j])
+    grown = lm.vmap(lambda q: lm.while_loop(lambda c: lm.abs(c) < 9, lambda c: c * (1 + 1j), q))(lm.constant(z))
+    for before, after in zip(z, grown.numpy()):
+        while abs(before) < 9:
+            before = before * (1 + 1j)
+        assert after == pytest.approx(before, rel=1e-12)
+    start = lm.constant(1 - 1j, "complex128")  # not of the models
+    close(lm.vmap(lambda q: lm.cond(lm.abs(q) > 1, lambda: start, lambda: q))(lm.constant(z)), np.where(np.abs(z) > 1, 1 - 1j, z))
+
+
+def test_isclose():
+    z = lm.constant(Z)
+    assert lm.allclose(z, z * (1 + 1e-9)) and not lm.allclose(z, z * (1 + 1e-3j)) and lm.isclose(lm.constant(1j), 1j).item()
+
+
+def test_in_loops_branches_and_vmap():
+    @lm.function
+    def run(z, n):
+        total = z
+        for i in lm.range(n):
+            total = total * (1 + 0.5j) if i % 2 == 0 else total - 1j
+        return total
+
+    expected = Z
+    for i in range(4):
+        expected = expected * (1 + 0.5j) if i % 2 == 0 else expected - 1j
+    close(run(lm.constant(Z), lm.constant(4)), expected)
+    close(lm.vmap(lambda z, w: lm.sum(z * w))(lm.constant(Z), lm.constant(W)), (Z * W).sum(1))
+
+
+def test_variables_and_files(tmp_path):
+    v = lm.Variable(lm.constant(Z))
+    v.assign_add(lm.constant(W))
+    close(v.read(), Z + W)
+    lm.save_tensors(tmp_path / "t.safetensors", {"z": lm.constant(Z), "w": lm.constant(W.astype("complex64"))})
+    back = lm.load_tensors(tmp_path / "t.safetensors")
+    close(back["z"], Z)
+    assert back["w"].dtype == lm.complex64
+    close(pickle.loads(pickle.dumps(lm.constant(Z))), Z)
+    module = lm.Module()
+    module.call = lm.function(lambda z: lm.exp(z * 1j), input_signature=[lm.TensorSpec([None, 4], "complex128")])
+    lm.save(module, tmp_path / "m")
+    close(lm.load(tmp_path / "m").call(lm.constant(Z)), np.exp(Z * 1j))
+
+
+def test_borders():
+    z = lm.constant(Z)
+    assert np.asarray(z).dtype == np.complex128 and (np.from_dlpack(z) == Z).all() and (lm.from_dlpack(Z).numpy() == Z).all()
+    assert z[0, 0].item() == Z[0, 0] and complex(z[0, 0]) == Z[0, 0] and bool(z[0, 0]) and not bool(lm.constant(0j)) and complex(lm.constant(2)) == 2
+    with pytest.raises(TypeError):
+        float(z[0, 0])
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    close(lm.from_dlpack(torch.from_numpy(Z)), Z)
+
+
+def test_text():
+    assert str(lm.constant([1 + 2j, -0.5 - 1j])) == "lm.Tensor([ 1. +2.j -0.5-1.j], shape=(2,), dtype=complex64)"
+    assert str(lm.constant(1 - 2j)) == "lm.Tensor(1.0-2.0j, shape=(), dtype=complex64)"
+
+
+def test_without_order():
+    z = lm.constant(Z)
+    for call in (lambda: z < z, lambda: lm.max(z), lambda: lm.sort(z), lambda: lm.argmax(z), lambda: lm.maximum(z, z), lambda: lm.floor(z), lambda: round(z, 2), lambda: lm.relu(z), lambda: lm.softmax(z)):
+        with pytest.raises(lm.errors.TypeMismatch):
+            call()
