@@ -1,5 +1,7 @@
 // Identities that keep every bit.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "graph/passes/passes.h"
@@ -47,6 +49,7 @@ Value undo_inverse(const Site& s) {
   if ((is(s.node, astype) && s.has_type(0)) || is(s.node, stop_gradient)) return s.in(0);  // differentiation is over
   if (is(s.node, where) && s.in(1) == s.in(2) && s.has_type(1)) return s.in(1);
   if (is(s.node, concat) && s.inputs.size() == 1) return s.in(0);
+  if ((is(s.node, as_real) && is(before, as_complex)) || (is(s.node, as_complex) && is(before, as_real))) return before.inputs[0];
   return {};
 }
 
@@ -86,11 +89,39 @@ Value shorten_shape_ops(const Site& s) {
     if (s.to.type(x).shape == s.type.shape) return x;
     return x == s.in(0) ? Value{} : ops::broadcast_to(s.to, x, s.type.shape);
   }
-  if (is(s.node, slice) && s.has_type(0) && known(s.type.shape)) {
+  if (is(s.node, slice) && s.has_type(0)) {
     const auto& attrs = ir::attrs_of<ops::SliceAttrs>(*s.node.attrs);
-    for (int64_t step : attrs.step)
-      if (step != 1) return {};
-    return s.in(0);
+    bool whole = attrs.end.size() == attrs.step.size() && attrs.offset.empty();
+    for (size_t i = 0; i < attrs.step.size(); ++i) {
+      if (attrs.step[i] != 1) return {};
+      whole = whole && attrs.begin[i] == 0 && attrs.end[i] == std::numeric_limits<int64_t>::max();
+    }
+    if (whole || known(s.type.shape)) return s.in(0);
+  }
+  return {};
+}
+
+// A slice of a concat that lies within one part is a slice of that part: the real parts of complex numbers just made of parts.
+Value slice_part_of_concat(const Site& s) {
+  if (!is(s.node, slice) || !is(s.maker(0), concat)) return {};
+  ops::SliceAttrs attrs = ir::attrs_of<ops::SliceAttrs>(*s.node.attrs);
+  if (!attrs.offset.empty() || !attrs.size.empty()) return {};
+  const Shape& shape = s.to.type(s.in(0)).shape;
+  int64_t axis = ir::attrs_of<ops::AxisAttrs>(*s.maker(0).attrs).axis;
+  if (axis < 0) axis += int64_t(shape.size());
+  const size_t a = size_t(axis);
+  if (!shape[a].known() || attrs.step[a] < 1) return {};
+  int64_t &begin = attrs.begin[a], &end = attrs.end[a];
+  end = std::min(end, shape[a].number());
+  if (begin < 0 || end <= begin) return {};
+  for (const Value part : std::vector<Value>(s.maker(0).inputs)) {
+    const int64_t length = s.to.type(part).shape[a].number();
+    if (begin < length) {
+      if (end > length) return {};
+      if (begin == 0 && end == length) end = std::numeric_limits<int64_t>::max();
+      return again(s.to, ops::slice(s.to, part, attrs.begin, attrs.end, attrs.step));
+    }
+    begin -= length, end -= length;
   }
   return {};
 }
@@ -116,7 +147,8 @@ Value drop_broadcasts(const Site& s) {
   return again(s.to, ops::broadcast_to(s.to, small, s.type.shape));
 }
 
-const std::initializer_list<Rule> kRules = {drop_neutral_operand, undo_inverse, shorten_shape_ops, drop_empty_reduction, drop_broadcasts};
+const std::initializer_list<Rule> kRules = {drop_neutral_operand, undo_inverse,         shorten_shape_ops,
+                                            slice_part_of_concat, drop_empty_reduction, drop_broadcasts};
 
 Value again(Graph& to, Value added) { return apply_rules(to, added, kRules); }
 
