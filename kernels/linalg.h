@@ -1,4 +1,5 @@
-// Factors and solutions of matrices, which are the last two axes of contiguous tensors; the leading axes are equal. T is float or double.
+// Factors and solutions of matrices, which are the last two axes of contiguous tensors; the leading axes are equal. T is float, double,
+// or a complex of one: then symmetric means Hermitian, and orthogonal unitary.
 // By LAPACK (kernels/cpu/lapack.h), one matrix after the other on one thread. Throws device where there is no LAPACK; invalid_argument,
 // with the matrix's number, for a matrix that is singular, not positive definite, or not finite where an iteration would not end.
 #pragma once

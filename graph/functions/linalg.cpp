@@ -59,7 +59,7 @@ std::pair<Tensor, Tensor> eigh(const Operand& a) {
   const std::vector<Tensor> out = factors(ops::def::eigh, nullptr, a);
   return {out[0], out[1]};
 }
-// A wide matrix [x y] is q [u, q^T y] with x = q u, whose gradient is that of square matrices.
+// A wide matrix [x y] is q [u, q^H y] with x = q u, whose gradient is that of square matrices.
 std::pair<Tensor, Tensor> qr(const Operand& a, bool complete) {
   const Tensor x = a.resolve();
   const CallSite at = a.at();
@@ -74,7 +74,7 @@ std::pair<Tensor, Tensor> qr(const Operand& a, bool complete) {
   const std::vector<Tensor> out =
       factors(ops::def::qr, ir::make_attrs(ops::QrAttrs{false}), Operand(slice(Operand(x, at), begin, end), at));
   begin.back() = m, end.back() = INT64_MAX;
-  const Tensor rest = matmul(Operand(out[0], at), Operand(slice(Operand(x, at), begin, end), at), true, false);
+  const Tensor rest = matmul(Operand(conj(Operand(out[0], at)), at), Operand(slice(Operand(x, at), begin, end), at), true, false);
   return {out[0], concat({out[1], rest}, -1, at)};
 }
 Svd svd(const Operand& a, bool full_matrices) {

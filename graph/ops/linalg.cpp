@@ -3,6 +3,7 @@
 #include "kernels/linalg.h"
 
 #include <algorithm>
+#include <complex>
 
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
@@ -18,7 +19,7 @@ Error bad_matrix(const char* op, const std::string& what, const std::string& why
   return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "argument 'a'", .why = why, .fix = fix});
 }
 void require_matrix(const char* op, const TensorType& a) {
-  require_floating(op, a);
+  if (!is_complex(a.dtype)) require_floating(op, a);
   if (is_half(a.dtype))
     throw Error(ErrorKind::type, {.what = cat(op, ": ", a, " is of a half type"),
                                   .where = "argument 'a'",
@@ -54,14 +55,16 @@ std::vector<TensorType> infer_cholesky(const ir::InferCall& call) {
   require_square("cholesky", call.in[0]);
   return {call.in[0]};
 }
+DType size_dtype(DType d) { return is_complex(d) ? part_of(d) : d; }
+
 std::vector<TensorType> infer_eigh(const ir::InferCall& call) {
   const TensorType& a = call.in[0];
   require_square("eigh", a);
-  return {{a.dtype, {a.shape.begin(), a.shape.end() - 1}}, a};
+  return {{size_dtype(a.dtype), {a.shape.begin(), a.shape.end() - 1}}, a};
 }
 std::vector<TensorType> infer_slogdet(const ir::InferCall& call) {
   require_square("slogdet", call.in[0]);
-  return {{call.in[0].dtype, leading(call.in[0])}, {call.in[0].dtype, leading(call.in[0])}};
+  return {{call.in[0].dtype, leading(call.in[0])}, {size_dtype(call.in[0].dtype), leading(call.in[0])}};
 }
 template <const ir::OpDef& op>
 std::vector<TensorType> infer_solve(const ir::InferCall& call) {
@@ -89,7 +92,7 @@ std::vector<TensorType> infer_svd(const ir::InferCall& call) {
   const bool full = ir::attrs_of<SvdAttrs>(call.attrs).full;
   Shape values = leading(a);
   values.push_back(k);
-  return {with_matrix(a, m, full ? m : k), {a.dtype, values}, with_matrix(a, full ? n : k, n)};
+  return {with_matrix(a, m, full ? m : k), {size_dtype(a.dtype), values}, with_matrix(a, full ? n : k, n)};
 }
 
 // --- parts of gradients ---
@@ -138,6 +141,12 @@ Value diagonal_matrix(Graph& g, Value diagonal, Value like) {
   return where(g, equal(g, row, column), spread, zero_like(g, spread));
 }
 bool none_valid(const ir::VjpCall& call) {
+  const TensorType& a = call.graph.type(call.inputs[0]);
+  if (is_complex(a.dtype))
+    throw Error(ErrorKind::type, {.what = cat("there is no gradient of factors and solutions of ", a),
+                                  .where = "",
+                                  .why = "their gradients are those of real matrices",
+                                  .fix = "write the complex matrix a + bi as the real one [[a, -b], [b, a]]"});
   return std::none_of(call.cotangents.begin(), call.cotangents.end(), [](Value v) { return v.valid(); });
 }
 
@@ -188,7 +197,7 @@ std::vector<Value> vjp_qr(const ir::VjpCall& call) {
 
 // dlog a^-T.
 std::vector<Value> vjp_slogdet(const ir::VjpCall& call) {
-  if (!call.cotangents[1].valid()) return {Value{}};
+  if (none_valid(call) || !call.cotangents[1].valid()) return {Value{}};
   Graph& g = call.graph;
   const Value turned = flipped(g, call.inputs[0]);
   const Value one = weighted(g, full(g, g.type(turned), 1), 0, 1, 0);
@@ -265,7 +274,13 @@ std::vector<ir::Batched> batch_linalg(const ir::BatchCall& call) {
 // --- kernels ---
 template <class F>
 Kernel for_full(DType dtype, F&& make) {
-  return dtype == DType::f32 ? make.template operator()<float>() : dtype == DType::f64 ? make.template operator()<double>() : Kernel {};
+  switch (dtype) {
+    case DType::f32: return make.template operator()<float>();
+    case DType::f64: return make.template operator()<double>();
+    case DType::c64: return make.template operator()<std::complex<float>>();
+    case DType::c128: return make.template operator()<std::complex<double>>();
+    default: return {};
+  }
 }
 #define LAMINA_PLAIN_KERNEL(op)                                                                  \
   Kernel kernel_##op(const ir::KernelRequest& request) {                                         \

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <complex>
 #include <vector>
 
 #include "kernels/cpu/lapack.h"
@@ -10,6 +11,27 @@
 
 namespace lamina::kernels::cpu {
 namespace {
+
+template <class T>
+struct Part {
+  using type = T;
+};
+template <class R>
+struct Part<std::complex<R>> {
+  using type = R;
+};
+template <class T>
+using part_t = typename Part<T>::type;
+template <class T>
+constexpr bool is_complex_number = !std::is_same_v<T, part_t<T>>;
+
+template <class T>
+T conjugate(T x) {
+  if constexpr (is_complex_number<T>)
+    return std::conj(x);
+  else
+    return x;
+}
 
 // The matrices of a view [..., rows, columns].
 struct Matrices {
@@ -33,7 +55,7 @@ constexpr int64_t kMostSquare = 20000;  // where LAPACK works in a few times n^2
 // The room that LAPACK asks for, in a floating-point number that may have been rounded.
 template <class T>
 size_t asked(T room) {
-  return size_t(double(room) * 1.0001) + 1;
+  return size_t(double(std::real(room)) * 1.0001) + 1;
 }
 Int leading(Int n) { return std::max(n, 1); }
 
@@ -50,7 +72,7 @@ Error singular(const char* op, int64_t number, int64_t count, const std::string&
 
 template <class T>
 void require_finite(const char* op, const T* x, int64_t size, int64_t number, int64_t count) {
-  if (!std::all_of(x, x + size, [](T v) { return std::isfinite(v); }))
+  if (!std::all_of(x, x + size, [](T v) { return std::isfinite(std::real(v)) && std::isfinite(std::imag(v)); }))
     throw unfit(op, number, count, "not finite", "it holds NaN or infinity, for which the iteration does not end",
                 "look for where they come from with lm.check_numerics");
 }
@@ -100,7 +122,7 @@ void triangular_solve(Stream&, const View& a, const View& b, const View& x, bool
   for (int64_t m = 0; m < s.count; ++m) {
     const T* from = a.as<const T>() + m * s.size();
     for (int64_t i = 0; !unit && i < s.rows; ++i)
-      if (from[i * (s.columns + 1)] == 0) throw singular("triangular_solve", m, s.count, cat("element ", i, " of its diagonal is 0"));
+      if (from[i * (s.columns + 1)] == T(0)) throw singular("triangular_solve", m, s.count, cat("element ", i, " of its diagonal is 0"));
     T* out = x.as<T>() + m * of_b.size();
     std::copy_n(b.as<const T>() + m * of_b.size(), of_b.size(), out);
     lapack<T>().trsm("R", lower ? "U" : "L", transpose ? "T" : "N", unit ? "U" : "N", &columns, &n, &one, from, &lda, out, &ldb, 1, 1, 1,
@@ -146,14 +168,20 @@ void slogdet(Stream&, const View& a, const View& sign, const View& log) {
   LuFactors<T> lu("slogdet", s);
   for (int64_t m = 0; m < s.count; ++m) {
     lu.factor(a.as<const T>() + m * s.size());
-    T signs = 1, logs = 0;
+    T signs = 1;
+    part_t<T> logs = 0;
     for (int64_t i = 0; i < s.rows; ++i) {
       const T pivot = lu.values[size_t(i * (s.columns + 1))];
-      signs = pivot == 0 || signs == 0 ? T(0) : (std::signbit(pivot) != (lu.pivots[size_t(i)] != i + 1)) ? -signs : signs;
+      if constexpr (is_complex_number<T>) {
+        const T turned = pivot == T(0) ? T(0) : signs * (pivot / std::abs(pivot));
+        signs = lu.pivots[size_t(i)] != i + 1 ? -turned : turned;
+      } else {
+        signs = pivot == 0 || signs == 0 ? T(0) : (std::signbit(pivot) != (lu.pivots[size_t(i)] != i + 1)) ? -signs : signs;
+      }
       logs += std::log(std::abs(pivot));
     }
-    sign.as<T>()[m] = std::isnan(logs) && signs != 0 ? logs : signs,
-    log.as<T>()[m] = signs == 0 ? -std::numeric_limits<T>::infinity() : logs;
+    sign.as<T>()[m] = std::isnan(logs) && signs != T(0) ? T(logs) : signs,
+    log.as<part_t<T>>()[m] = signs == T(0) ? -std::numeric_limits<part_t<T>>::infinity() : logs;
   }
 }
 
@@ -183,21 +211,29 @@ void eigh(Stream&, const View& a, const View& w, const View& v) {
   const Matrices s(a);
   const Int n = checked("eigh", s.rows, kMostSquare), lda = leading(n);
   std::vector<T> columns(size_t(s.size())), work(1);
+  std::vector<part_t<T>> rwork(1);
   std::vector<Int> iwork(1);
+  const auto factor = [&](part_t<T>* values, Int room, Int rroom, Int iroom) {
+    Int info = 0;
+    if constexpr (is_complex_number<T>)
+      lapack<T>().syevd("V", "U", &n, columns.data(), &lda, values, work.data(), &room, rwork.data(), &rroom, iwork.data(), &iroom, &info,
+                        1, 1);
+    else
+      lapack<T>().syevd("V", "U", &n, columns.data(), &lda, values, work.data(), &room, iwork.data(), &iroom, &info, 1, 1);
+    return info;
+  };
   for (int64_t b = 0; b < s.count && n; ++b) {
     std::copy_n(a.as<const T>() + b * s.size(), s.size(), columns.data());
     for (int64_t i = 0; i < s.rows; ++i) require_finite("eigh", columns.data() + i * s.columns, i + 1, b, s.count);
-    T* values = w.as<T>() + b * s.rows;
-    Int info = 0;
+    part_t<T>* values = w.as<part_t<T>>() + b * s.rows;
     if (b == 0) {  // asks how much room it needs
-      const Int ask = -1;
-      lapack<T>().syevd("V", "U", &n, columns.data(), &lda, values, work.data(), &ask, iwork.data(), &ask, &info, 1, 1);
-      work.resize(asked(work[0])), iwork.resize(size_t(iwork[0]));
+      factor(values, -1, -1, -1);
+      work.resize(asked(work[0])), rwork.resize(asked(rwork[0])), iwork.resize(size_t(iwork[0]));
     }
-    const Int room = Int(work.size()), iroom = Int(iwork.size());
-    lapack<T>().syevd("V", "U", &n, columns.data(), &lda, values, work.data(), &room, iwork.data(), &iroom, &info, 1, 1);
-    if (info) throw no_convergence("eigh", b, s.count);
-    transposed(columns.data(), s.rows, s.columns, v.as<T>() + b * s.size());
+    if (factor(values, Int(work.size()), Int(rwork.size()), Int(iwork.size()))) throw no_convergence("eigh", b, s.count);
+    T* vectors = v.as<T>() + b * s.size();
+    transposed(columns.data(), s.rows, s.columns, vectors);
+    for (int64_t i = 0; is_complex_number<T> && i < s.size(); ++i) vectors[i] = conjugate(vectors[i]);  // those of a^T
   }
 }
 
@@ -211,6 +247,21 @@ void svd(Stream&, const View& a, const View& u, const View& s, const View& vt) {
   const bool full = of_u.columns > k || of_vt.rows > k;
   std::vector<T> copy(size_t(of_a.size())), work(1);
   std::vector<Int> iwork(size_t(8 * leading(k)));
+  std::vector<part_t<T>> rwork;
+  if (is_complex_number<T>) {
+    const size_t least = size_t(leading(k)), most = size_t(std::max(m, n));
+    rwork.resize(least * std::max(5 * least + 7, 2 * most + 2 * least + 1) + 1);
+  }
+  const auto factor = [&](part_t<T>* values, T* right, T* left, Int room) {
+    Int info = 0;
+    if constexpr (is_complex_number<T>)
+      lapack<T>().gesdd(full ? "A" : "S", &m, &n, copy.data(), &lda, values, right, &lda, left, &ldv, work.data(), &room, rwork.data(),
+                        iwork.data(), &info, 1);
+    else
+      lapack<T>().gesdd(full ? "A" : "S", &m, &n, copy.data(), &lda, values, right, &lda, left, &ldv, work.data(), &room, iwork.data(),
+                        &info, 1);
+    return info;
+  };
   for (int64_t b = 0; b < of_a.count; ++b) {
     T *left = u.as<T>() + b * of_u.size(), *right = vt.as<T>() + b * of_vt.size();
     if (!k) {
@@ -219,18 +270,12 @@ void svd(Stream&, const View& a, const View& u, const View& s, const View& vt) {
     }
     std::copy_n(a.as<const T>() + b * of_a.size(), of_a.size(), copy.data());
     require_finite("svd", copy.data(), of_a.size(), b, of_a.count);
-    T* values = s.as<T>() + b * k;
-    Int info = 0;
+    part_t<T>* values = s.as<part_t<T>>() + b * k;
     if (b == 0) {  // asks how much room it needs
-      const Int ask = -1;
-      lapack<T>().gesdd(full ? "A" : "S", &m, &n, copy.data(), &lda, values, right, &lda, left, &ldv, work.data(), &ask, iwork.data(),
-                        &info, 1);
+      factor(values, right, left, -1);
       work.resize(asked(work[0]));
     }
-    const Int room = Int(work.size());
-    lapack<T>().gesdd(full ? "A" : "S", &m, &n, copy.data(), &lda, values, right, &lda, left, &ldv, work.data(), &room, iwork.data(), &info,
-                      1);
-    if (info) throw no_convergence("svd", b, of_a.count);
+    if (factor(values, right, left, Int(work.size()))) throw no_convergence("svd", b, of_a.count);
   }
 }
 
@@ -244,6 +289,8 @@ void svd(Stream&, const View& a, const View& u, const View& s, const View& vt) {
   template void svd<T>(Stream&, const View&, const View&, const View&, const View&);
 LAMINA_LINALG(float)
 LAMINA_LINALG(double)
+LAMINA_LINALG(std::complex<float>)
+LAMINA_LINALG(std::complex<double>)
 #undef LAMINA_LINALG
 
 }  // namespace lamina::kernels::cpu

@@ -1,6 +1,7 @@
 """Linear algebra: of matrices in the last two axes, where leading axes are many of them; eager, traced, under vmap, with gradients to any order.
 
-Matrices are float32 or float64; integers count as float32, half types are refused. The factors come from LAPACK, on the CPU. Values agree with numpy.linalg's, whose definitions these are.
+Matrices are float32, float64, complex64 or complex128, the complex ones without gradients of factors and solutions; integers count as float32, half types are refused. Of complex
+matrices, symmetric means Hermitian, and a transpose in a product of factors is conjugate. The factors come from LAPACK, on the CPU. Values agree with numpy.linalg's, whose definitions these are.
 Raises InvalidArgument for a matrix that is not square, singular, or not positive definite, with its number among the leading axes, and DeviceUnavailable where there is no LAPACK.
 """
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 
 from . import _border, _core as _c, _elsewhere, errors
 from ._core import Tensor, Variable
-from .numeric import cross as cross, matrix_transpose as matrix_transpose, trace as _trace, vecdot as vecdot
+from .numeric import _is_complex, cross as cross, matrix_transpose as matrix_transpose, trace as _trace, vecdot as vecdot
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer",
@@ -37,7 +38,11 @@ def _floating(name, x):
     x = _tensor(x)
     if x.dtype in (_c.float16, _c.bfloat16):
         raise errors.TypeMismatch(f"{name}: {_type(x)} is of a half type", why="factors of matrices lose most of its digits", fix="convert it: .astype('float32')")
-    return x if x.dtype.is_floating else _c.astype(x, "float32")
+    return x if x.dtype.is_floating or _is_complex(x) else _c.astype(x, "float32")
+
+
+def _adjoint(x):
+    return matrix_transpose(_c.conj(x))
 
 
 def _type(x):
@@ -59,7 +64,7 @@ def cholesky(a, *, upper: bool = False):
     """The lower triangle l [..., n, n] with l l^T = a for symmetric positive definite a [..., n, n]; upper: u = l^T with u^T u = a. Only the lower triangle of a is read; its
     gradient is that of a function of (a + a^T) / 2. Raises InvalidArgument where a is not positive definite."""
     lower = _c.linalg.cholesky(_matrix("cholesky", a))
-    return matrix_transpose(lower) if upper else lower
+    return _adjoint(lower) if upper else lower
 
 
 def qr(a, mode: str = "reduced"):
@@ -121,7 +126,7 @@ def slogdet(a):
 def det(a):
     """The determinant [...] of a [..., n, n]; its gradient needs a to be regular."""
     sign, log = slogdet(a)
-    return sign * _c.exp(log)
+    return sign * _c.astype(_c.exp(log), sign.dtype)
 
 
 def lstsq(a, b, rcond: float | None = None):
@@ -134,11 +139,11 @@ def pinv(a, rcond: float | None = None):
     """The inverse of Moore and Penrose [..., n, m] of a [..., m, n]. Singular values up to rcond times the largest one count as 0; by default max(m, n) times the dtype's epsilon."""
     a = _matrix("pinv", a)
     if 0 in a.shape:
-        return matrix_transpose(a)
+        return _adjoint(a)
     u, s, vt = svd(a, full_matrices=False)
     kept = s > _limit(a, s, rcond)
     inverse = _c.where(kept, 1 / _c.where(kept, s, 1.0), 0.0)
-    return _c.matmul(matrix_transpose(vt), _c.expand_dims(inverse, -1) * matrix_transpose(u))
+    return _c.matmul(_adjoint(vt), _c.astype(_c.expand_dims(inverse, -1), u.dtype) * _adjoint(u))
 
 
 def matrix_rank(a, rtol: float | None = None):
@@ -152,7 +157,7 @@ def matrix_rank(a, rtol: float | None = None):
 
 def _limit(a, s, share):
     if share is None:
-        share = max(a.shape[-2:]) * (2.0**-52 if a.dtype == _c.float64 else 2.0**-23)
+        share = max(a.shape[-2:]) * (2.0**-52 if s.dtype == _c.float64 else 2.0**-23)
     return _c.max(s, -1, True) * share
 
 
@@ -201,10 +206,10 @@ def vector_norm(x, ord=2, axis=None, keepdims: bool = False):
     if isinstance(ord, str) or not isinstance(ord, (int, float)) or math.isnan(ord):
         raise errors.InvalidArgument(f"vector_norm: {errors.shown(ord)} is no order", why="it is the power of the elements", fix="pass 1, 2 or float('inf')")
     if ord == 0:
-        return _c.sum(_c.astype(_c.not_equal(x, 0), x.dtype), axis, keepdims)
+        return _c.sum(_c.astype(_c.not_equal(x, 0), size.dtype), axis, keepdims)
     if ord == 1:
         return _c.sum(size, axis, keepdims)
-    total = _c.sum(_c.square(x) if ord == 2 else size**float(ord), axis, keepdims)
+    total = _c.sum(_c.square(size if _is_complex(x) else x) if ord == 2 else size**float(ord), axis, keepdims)
     none = _c.equal(total, 0)  # the slope of the root is infinite there: 0 is one of the norm's own
     if ord != 2:
         return _c.where(none, 0.0 if ord > 0 else math.inf, _c.where(none, 1.0, total) ** (1.0 / ord))

@@ -9,17 +9,20 @@ import lamina as lm
 if lm._core.linalg.library().startswith("none"):
     pytest.skip(f"needs LAPACK: {lm._core.linalg.library()}", allow_module_level=True)
 la, nl = lm.linalg, np.linalg
-DTYPES = ["float32", "float64"]
+DTYPES = ["float32", "float64", "complex64", "complex128"]
 rng = np.random.default_rng(7)
+numbers = {"dtype": "float64"}  # what matrix() makes unless it is told
 
 
-def matrix(*shape, dtype="float64"):
-    return rng.standard_normal(shape).astype(dtype)
+def matrix(*shape, dtype=None):
+    dtype = dtype or numbers["dtype"]
+    real = rng.standard_normal(shape)
+    return (real + 1j * rng.standard_normal(shape) if "complex" in dtype else real).astype(dtype)
 
 
-def positive(*shape, dtype="float64"):
+def positive(*shape):
     a = matrix(*shape)
-    return (a @ np.swapaxes(a, -1, -2) + shape[-1] * np.eye(shape[-1])).astype(dtype)
+    return a @ turned(a) + shape[-1] * np.eye(shape[-1])
 
 
 def sym(a):
@@ -27,7 +30,7 @@ def sym(a):
 
 
 def turned(x):
-    return np.swapaxes(x, -1, -2)
+    return np.swapaxes(x.conj(), -1, -2)
 
 
 def close(a, b, dtype="float64", scale=1.0):
@@ -35,7 +38,7 @@ def close(a, b, dtype="float64", scale=1.0):
     b = b if isinstance(b, (tuple, list)) else [b]
     for x, y in zip(a, b, strict=True):
         assert x.shape == np.shape(y)
-        limit = (2e-4 if dtype == "float32" else 1e-10) * scale * max(1.0, np.abs(np.where(np.isfinite(y), y, 0)).max() if np.size(y) else 1.0)
+        limit = (2e-4 if dtype in ("float32", "complex64") else 1e-10) * scale * max(1.0, np.abs(np.where(np.isfinite(y), y, 0)).max() if np.size(y) else 1.0)
         np.testing.assert_allclose(x, y, rtol=0, atol=limit)
 
 
@@ -54,7 +57,7 @@ CASES = {
     "matrix_power": (lambda a: la.matrix_power(a, 5), lambda a: nl.matrix_power(a, 5), lambda: [matrix(2, 3, 3)]), "matrix_power -3": (lambda a: la.matrix_power(a, -3), lambda a: nl.matrix_power(a, -3), lambda: [positive(3, 3)]),
     "matrix_power 0": (lambda a: la.matrix_power(a, 0), lambda a: nl.matrix_power(a, 0), lambda: [matrix(2, 3, 3)]), "outer": (la.outer, np.outer, lambda: [matrix(3), matrix(4)]),
     "multi_dot": (lambda *a: la.multi_dot(a), lambda *a: nl.multi_dot(a), lambda: [matrix(3), matrix(3, 5), matrix(5, 2), matrix(2, 4), matrix(4)]), "trace": (la.trace, lambda a: np.trace(a, axis1=-2, axis2=-1), lambda: [matrix(2, 3, 4)]),
-    "diagonal": (lambda a: la.diagonal(a, 1), lambda a: np.diagonal(a, 1, -2, -1), lambda: [matrix(2, 3, 4)]), "vecdot": (la.vecdot, lambda a, b: (a * b).sum(-1), lambda: [matrix(2, 3), matrix(2, 3)]),
+    "diagonal": (lambda a: la.diagonal(a, 1), lambda a: np.diagonal(a, 1, -2, -1), lambda: [matrix(2, 3, 4)]), "vecdot": (la.vecdot, lambda a, b: (a.conj() * b).sum(-1), lambda: [matrix(2, 3), matrix(2, 3)]),
     "cross": (la.cross, np.cross, lambda: [matrix(2, 3), matrix(2, 3)]), "cond": (la.cond, nl.cond, lambda: [matrix(2, 3, 3)]), "cond 1": (lambda a: la.cond(a, 1), lambda a: nl.cond(a, 1), lambda: [matrix(3, 3)]),
     **{f"norm {o}": (lambda a, o=o: la.norm(a, o), lambda a, o=o: nl.norm(a, o), lambda: [matrix(4, 3)]) for o in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)},
     **{f"norm {o} of vectors": (lambda a, o=o: la.norm(a, o, axis=0), lambda a, o=o: nl.norm(a, o, axis=0), lambda: [matrix(4, 3)]) for o in (None, 0, 1, 2, 3, -2, np.inf, -np.inf)},
@@ -66,11 +69,16 @@ CASES = {
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_agrees_with_numpy_eager_traced_and_under_vmap(name, dtype):
     ours, theirs, make = CASES[name]
-    args = [a.astype(dtype) for a in make()]
-    wanted = theirs(*[a.astype("float64") for a in args])
+    wide = numbers["dtype"] = "complex128" if "complex" in dtype else "float64"
+    try:
+        args = [a.astype(dtype) for a in make()]
+    finally:
+        numbers["dtype"] = "float64"
+    wanted = theirs(*[a.astype(wide) for a in args])
     eager = ours(*map(lm.constant, args))
     close(eager, wanted, dtype, 20)
-    assert all(x.dtype == dtype for x in (eager if isinstance(eager, tuple) else (eager,)))
+    for x, y in zip(eager if isinstance(eager, tuple) else (eager,), wanted if isinstance(wanted, tuple) else (wanted,)):
+        assert x.dtype == (dtype if np.iscomplexobj(y) else dtype.replace("complex64", "float32").replace("complex128", "float64"))
     close(lm.function(lambda *a: ours(*a))(*map(lm.constant, args)), wanted, dtype, 20)
     stacks = [np.stack([a, a * (1.5 if k == 0 else 1.0)]) for k, a in enumerate(args)]
     alone = [ours(*[lm.constant(s[k]) for s in stacks]) for k in range(2)]
@@ -125,7 +133,7 @@ def test_gradients_to_second_order(name):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_factors_of_random_shapes_multiply_to_the_matrix(dtype):
-    limit = 1e-4 if dtype == "float32" else 1e-11
+    limit = 1e-4 if dtype in ("float32", "complex64") else 1e-11
     for round in range(60):
         leading = tuple(rng.integers(0, 4, rng.integers(0, 3)))
         m, n = (int(v) for v in rng.integers(0, 6, 2))
@@ -202,6 +210,8 @@ def test_integers_count_as_float32_and_lists_work():
     (lambda: la.norm(lm.ones((2, 2)), "max"), "InvalidArgument", "matrix_norm: 'max'"), (lambda: la.norm(lm.ones((2, 2, 2)), 1), "InvalidArgument", "norm: 3 axes"), (lambda: la.matrix_power(lm.ones((2, 2)), 0.5), "TypeMismatch", "matrix_power"),
     (lambda: la.multi_dot([lm.ones((2, 2))]), "InvalidArgument", "multi_dot: 1 matrices"), (lambda: la.inverse, "AttributeError", "has no 'inverse'"),
     (lambda: lm.grad(lambda a: lm.sum(la.qr(a, "complete")[0]))(lm.constant(matrix(3, 2))), "InvalidArgument", "qr: no gradient"), (lambda: lm.grad(lambda a: lm.sum(la.svd(a)[0]))(lm.constant(matrix(3, 2))), "InvalidArgument", "svd: no gradient"),
+    (lambda: lm.grad(lambda a: la.norm(la.inv(lm.complex(a, a))))(lm.constant(positive(3, 3))), "TypeMismatch", "no gradient of factors and solutions of c128"), (lambda: la.inv(lm.zeros((2, 2), "complex64")), "InvalidArgument", "solve: the matrix is singular"),
+    (lambda: la.eigh(np.array([[1, complex(0, np.nan)], [complex(0, np.nan), 1]])), "InvalidArgument", "eigh: the matrix is not finite"),
 ])
 def test_errors_say_what_is_wrong(call, kind, text):
     with pytest.raises(getattr(lm.errors, kind, AttributeError), match=text) as caught:
