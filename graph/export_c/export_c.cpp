@@ -51,6 +51,11 @@ std::string unlike(std::string name, std::set<std::string>& taken) {
   throw Error(ErrorKind::invalid_argument, {.what = cat("export_c: ", what), .where = "", .why = why, .fix = fix});
 }
 
+void require_c_type(DType dtype, const std::string& what) {
+  if (is_half(dtype)) refuse(what, "C99 has no such type", "use float32");
+  if (is_complex(dtype)) refuse(what, "the file holds integers and real numbers", "use the parts of complex numbers: lm.as_real(x)");
+}
+
 // The graph with all on the CPU, wherever it was traced for.
 ir::Graph without_devices(const ir::Graph& g) {
   ir::Rewriter to(g);
@@ -84,8 +89,7 @@ class Exporter {
 
   void collect_variables(ConcreteFunction& f) {
     for (const Variable& v : f.variables()) {
-      if (is_half(v.dtype()))
-        refuse(cat("the Variable '", v.name(), "' is ", numpy_name(v.dtype())), "C99 has no such type", "use float32");
+      require_c_type(v.dtype(), cat("the Variable '", v.name(), "' is ", numpy_name(v.dtype())));
       if (place_of(v)) continue;
       if (v.handle()->stand_in)
         refuse(cat(f.name(), " takes a Variable as an argument"), "the struct holds the Variables that a function has by itself",
@@ -138,7 +142,7 @@ class Exporter {
     const std::vector<Tensor>& captures = concrete.captures();
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       const TensorType& type = g.type(g.inputs[i]);
-      if (is_half(type.dtype)) refuse(cat(f.name, " takes ", text(type)), "C99 has no such type", "use float32");
+      require_c_type(type.dtype, cat(f.name, " takes ", text(type)));
       Pointer p{.base = Pointer::Base::input, .number = int(i), .dtype = type.dtype, .terms = {}};
       if (i >= inputs.size()) {
         const Tensor value = captures[i - inputs.size()].to(Device{});
@@ -153,7 +157,7 @@ class Exporter {
     }
     for (size_t o = 0; o < g.outputs.size(); ++o) {
       const TensorType& type = g.type(g.outputs[o]);
-      if (is_half(type.dtype)) refuse(cat(f.name, " gives ", text(type)), "C99 has no such type", "use float32");
+      require_c_type(type.dtype, cat(f.name, " gives ", text(type)));
       names.outputs.push_back(unlike(g.outputs.size() == 1 ? "result" : cat("result", o), taken));
       parameters += cat(", ", c_type(type.dtype), " *", names.outputs[o]);
       comment += cat(" *   ", names.outputs[o], ": ", text(type), ", written\n");
@@ -245,9 +249,9 @@ class Exporter {
   std::string init_from_file() {
     std::string table;
     for (const StateVariable& v : variables_) {
-      static const std::map<DType, const char*> names{{DType::boolean, "BOOL"}, {DType::u8, "U8"},   {DType::i8, "I8"},
-                                                      {DType::i16, "I16"},      {DType::i32, "I32"}, {DType::i64, "I64"},
-                                                      {DType::f32, "F32"},      {DType::f64, "F64"}};
+      static const std::map<DType, const char*> names{
+          {DType::boolean, "BOOL"}, {DType::u8, "U8"},   {DType::i8, "I8"},   {DType::i16, "I16"}, {DType::i32, "I32"}, {DType::i64, "I64"},
+          {DType::f32, "F32"},      {DType::f64, "F64"}, {DType::u16, "U16"}, {DType::u32, "U32"}, {DType::u64, "U64"}};
       std::string shape;
       for (Dim d : v.value.type().shape) shape += cat(shape.empty() ? "" : ",", d.number());
       std::string escaped;

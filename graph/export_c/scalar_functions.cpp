@@ -352,8 +352,10 @@ bool among(const Types& types, DType dtype) { return std::find(types.begin(), ty
 std::string conversion(DType to, DType from) {
   const std::string t = c_type(to), name = cat("lm_to_", suffix(to), "_", suffix(from)), f = c_type(from);
   const int bits = int(size_of(to)) * 8 - is_signed(to);
-  const std::string end = number(from, std::ldexp(1.0, bits)),
-                    largest = cat("(", t, ")", bits == 63 ? "INT64_MAX" : cat((int64_t(1) << bits) - 1));
+  const std::string end = number(from, std::ldexp(1.0, bits)), largest = cat("(", t, ")",
+                                                                             bits == 64   ? "UINT64_MAX"
+                                                                             : bits == 63 ? "INT64_MAX"
+                                                                                          : cat((int64_t(1) << bits) - 1));
   const std::string smallest = !is_signed(to) ? "0" : bits == 63 ? "INT64_MIN" : cat("(-", (int64_t(1) << bits) - 1, " - 1)");
   return cat("static inline ", t, " ", name, "(", f, " a) {\n  return a != a ? 0 : a >= ", end, " ? ", largest, " : a <= (", f, ")",
              smallest, " ? ", smallest, " : (", t, ")a;\n}\n");
@@ -367,8 +369,8 @@ std::string definition(const std::string& full) {
   const auto found = std::find_if(std::begin(kDTypes), std::end(kDTypes), [&](DType d) { return type == suffix(d); });
   if (found == std::end(kDTypes) || is_half(*found)) return "";
   if (op.rfind("to_", 0) == 0 && is_floating(*found))
-    for (DType to : kIntegers)
-      if (op.substr(3) == suffix(to)) return conversion(to, *found);
+    for (DType to : kDTypes)
+      if (is_integer(to) && op.substr(3) == suffix(to)) return conversion(to, *found);
   for (const Expression& e : expressions())
     if (op == e.name && among(e.types, *found)) {
       std::string parameters;

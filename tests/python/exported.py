@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
-TYPES = {"float": np.float32, "double": np.float64, "uint8_t": np.uint8, "int8_t": np.int8, "int16_t": np.int16, "int32_t": np.int32, "int64_t": np.int64}
+TYPES = {"float": np.float32, "double": np.float64, "uint8_t": np.uint8, "uint16_t": np.uint16, "uint32_t": np.uint32, "uint64_t": np.uint64, "int8_t": np.int8, "int16_t": np.int16, "int32_t": np.int32, "int64_t": np.int64}
 
 
 def compiled(compiler, arguments):

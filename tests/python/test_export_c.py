@@ -160,17 +160,17 @@ def test_elementwise_functions(tmp_path, dtype, compiler):
 def test_integers(tmp_path):
     rng = np.random.default_rng(4)
     cases = {}
-    for dtype in ("uint8", "int8", "int16", "int32", "int64"):
-        low = 0 if dtype == "uint8" else -50
+    for dtype in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"):
+        low = 0 if "uint" in dtype else -50
         a, b = (lm.constant(rng.integers(low, 50, (4, 9)).astype(dtype)) for _ in range(2))
         for f in (lm.add, lm.sub, lm.mul, lm.floor_divide, lm.mod, lm.fmod, lm.maximum, lm.minimum, lm.pow, lm.bitwise_xor, lm.greater, lm.equal):
             cases[f"{f.__name__}_{dtype}"] = (f, [a, b])
         for f in (lm.neg, lm.abs, lm.sign, lm.square, lm.bitwise_not, lm.sum, lm.max, lm.isfinite, lm.isnan):
             cases[f"{f.__name__}_{dtype}"] = (f, [a])
-        for to in (lm.float32, lm.float64, lm.bool, lm.int8, lm.uint8, lm.int64):
+        for to in (lm.float32, lm.float64, lm.bool, lm.int8, lm.uint8, lm.int64, lm.uint16, lm.uint64):
             cases[f"to_{to}_{dtype}".replace(".", "_")] = (lambda x, to=to: lm.astype(x, to), [a])
     wild = lm.constant(np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 1e30, 255.9, -0.5, 127.5], np.float32))
-    for to in (lm.uint8, lm.int8, lm.int16, lm.int32, lm.int64, lm.bool):
+    for to in (lm.uint8, lm.uint16, lm.uint32, lm.uint64, lm.int8, lm.int16, lm.int32, lm.int64, lm.bool):
         cases[f"cut_{to}".replace(".", "_")] = (lambda x, to=to: lm.astype(x, to), [wild])
     cases["product"] = (lm.matmul, [lm.constant(rng.integers(-9, 9, (5, 6))), lm.constant(rng.integers(-9, 9, (6, 7)))])
     same_as_lamina(tmp_path, cases, "integers")
