@@ -3,6 +3,7 @@
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_path(LAMINA_KISSFFT kissfft/kissfft.hh REQUIRED DOC "Debian: libkissfft-dev")
 
 # A new source file needs no edit here.
 file(GLOB_RECURSE LAMINA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/runtime/*.cpp" "${PROJECT_SOURCE_DIR}/kernels/*.cpp"
@@ -47,6 +48,7 @@ endfunction()
 function(lamina_library_settings target)
   target_compile_definitions(${target} PRIVATE LAMINA_BUILDING=1)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${target} SYSTEM PRIVATE "${LAMINA_KISSFFT}")
   target_link_libraries(${target} PRIVATE Threads::Threads ZLIB::ZLIB nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 endfunction()
 

@@ -77,6 +77,7 @@ std::pair<Tensor, Tensor> qr(const Operand& a, bool complete) {
   const Tensor rest = matmul(Operand(conj(Operand(out[0], at)), at), Operand(slice(Operand(x, at), begin, end), at), true, false);
   return {out[0], concat({out[1], rest}, -1, at)};
 }
+Tensor fft(const Operand& pairs, bool inverse) { return factors(ops::def::fft, ir::make_attrs(ops::FftAttrs{inverse}), pairs)[0]; }
 Svd svd(const Operand& a, bool full_matrices) {
   const std::vector<Tensor> out = factors(ops::def::svd, ir::make_attrs(ops::SvdAttrs{full_matrices}), a);
   return {out[0], out[1], out[2]};

@@ -21,4 +21,7 @@ struct Svd {
 };
 LAMINA_API Svd svd(const Operand& a, bool full_matrices = false);
 
+// The discrete Fourier transform along the last axis but one of pairs of real and imaginary part (kernels/fft.h).
+LAMINA_API Tensor fft(const Operand& pairs, bool inverse = false);
+
 }  // namespace lamina::linalg

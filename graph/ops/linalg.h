@@ -18,6 +18,11 @@ struct SvdAttrs {
   static constexpr auto fields = std::tuple{ir::field("full", &SvdAttrs::full)};
 };
 
+struct FftAttrs {
+  bool inverse = false;
+  static constexpr auto fields = std::tuple{ir::field("inverse", &FftAttrs::inverse)};
+};
+
 namespace def {
 extern const ir::OpDef cholesky, eigh, qr, slogdet, solve, svd, triangular_solve;
 }  // namespace def

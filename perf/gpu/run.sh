@@ -150,11 +150,11 @@ time_stage() {
 pack_stage() {
   local from path
   # zlib as a shared library, which every machine can load: the archive is not made for being a part of one.
-  say "+ gathering nlohmann_json, zlib and GoogleTest from /usr in $build/packed"
+  say "+ gathering nlohmann_json, KissFFT, zlib and GoogleTest from /usr in $build/packed"
   ((dry)) || rm -rf "$build/packed"
-  for from in include/nlohmann share/cmake/nlohmann_json include/gtest include/gmock include/zlib.h include/zconf.h lib/*/libz.so lib/*/libgtest*.a lib/*/libgmock*.a lib/*/cmake/GTest; do
+  for from in include/nlohmann include/kissfft share/cmake/nlohmann_json include/gtest include/gmock include/zlib.h include/zconf.h lib/*/libz.so lib/*/libgtest*.a lib/*/libgmock*.a lib/*/cmake/GTest; do
     for path in /usr/$from; do
-      [[ -e $path ]] || fail "there is no $path" "fix: ./dev setup, or apt-get install nlohmann-json3-dev zlib1g-dev libgtest-dev libgmock-dev"
+      [[ -e $path ]] || fail "there is no $path" "fix: ./dev setup, or apt-get install nlohmann-json3-dev libkissfft-dev zlib1g-dev libgtest-dev libgmock-dev"
       ((!dry)) || continue
       mkdir -p "$build/packed/$(dirname "${path#/usr/}")"
       cp -rL "$path" "$build/packed/$(dirname "${path#/usr/}")/"

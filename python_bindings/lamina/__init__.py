@@ -56,8 +56,8 @@ _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 # Slow or rarely needed imports happen on first use.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for type checkers
-    from . import autograph, data, distributed, interop, linalg, losses, metrics, nn, onnx, optim, profiler, progress, sklearn, summary, testing, tree, xp  # noqa: F401
-_SUBMODULES = ("autograph", "data", "distributed", "interop", "linalg", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "sklearn", "summary", "testing", "tree", "xp")
+    from . import autograph, data, distributed, fft, interop, linalg, losses, metrics, nn, onnx, optim, profiler, progress, sklearn, summary, testing, tree, xp  # noqa: F401
+_SUBMODULES = ("autograph", "data", "distributed", "fft", "interop", "linalg", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "sklearn", "summary", "testing", "tree", "xp")
 
 
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
@@ -76,6 +76,6 @@ def __dir__():
 if not TYPE_CHECKING:  # they see the names exported by the star and the `as` above
     __all__ = sorted([
         *_core.__all__, "Checkpoint", "Explanation", "GradientWarning", "Graph", "Module", "RetraceWarning", "UnrollWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
-        "export_c", "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "linalg", "load", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "name_scope", "nn", "optim",
+        "export_c", "fft", "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "linalg", "load", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "name_scope", "nn", "optim",
         *_numeric, "print", "quantize", "save", "save_tensors", "save_weights", "scan", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap", "while_loop", "xp",
     ])

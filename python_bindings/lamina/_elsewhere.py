@@ -37,7 +37,7 @@ NAMES = {
     "randn_like": "random.normal(x.shape)", "rem": "fmod", "rev": "flip", "select": "where", "select_n": "where", "set_float32_matmul_precision": "config.set_matmul_precision", "sigmoid_cross_entropy_with_logits": "losses.binary_crossentropy(labels, logits, from_logits=True)",
     "smooth_l1_loss": "losses.huber", "softmax_cross_entropy_with_logits": "losses.categorical_crossentropy(labels, logits, from_logits=True)", "sparse_softmax_cross_entropy_with_logits": "losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)",
     "swapdims": "swapaxes", "swish": "silu", "t": "matrix_transpose", "take_along_dim": "take_along_axis", "tree_map": "tree.map", "tree_util": "tree", "tree_leaves": "tree.leaves", "grad_fn": "grad", "set_seed": "random.set_seed",
-    "cdouble": "complex128", "cfloat": "complex64", "conjugate": "conj", "view_as_complex": "as_complex", "view_as_real": "as_real",
+    "cdouble": "complex128", "cfloat": "complex64", "conjugate": "conj", "signal": "fft", "view_as_complex": "as_complex", "view_as_real": "as_real",
     "train": "optim", "truncatediv": "trunc(a / b)", "truncatemod": "fmod", "vectorized_map": "vmap", "view": "reshape", "vsplit": "split",
 }
 # their name -> what to write
@@ -78,7 +78,7 @@ _IN = {  # of parts of Lamina
 }
 # Names that mean something else where they are usually from than what has them here.
 _OTHER_MEANING = {"RReLU", "eigvals", "erfcinv", "exponential", "get", "poisson", "random", "record", "rrelu"}
-_PARTS = ("nn", "optim", "optim.schedules", "losses", "metrics", "data", "linalg", "random", "nn.initializers", "config", "profiler")
+_PARTS = ("nn", "optim", "optim.schedules", "losses", "metrics", "data", "linalg", "fft", "random", "nn.initializers", "config", "profiler")
 
 
 def missing(place, name, names, where):

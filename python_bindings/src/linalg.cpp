@@ -35,6 +35,9 @@ void bind_linalg(nb::module_& root) {
       },
       nb::arg("a"), nb::arg("full_matrices") = false, doc_of("svd"));
   m.def(
+      "fft", [](nb::handle pairs, bool inverse) { return to_python(linalg::fft(to_operand(pairs), inverse)); }, nb::arg("pairs"),
+      nb::arg("inverse") = false, doc_of("fft"));
+  m.def(
       "library",
       [] {
         const kernels::cpu::LapackLibrary& library = kernels::cpu::lapack_library();

@@ -178,6 +178,7 @@ OTHERS = {
     "for": (lambda x: lm.fori_loop(0, 5, lambda i, s: s + x[0] * lm.astype(i, lm.float32), x), np.ones((3, 2), np.float32)),
     "wide unsigned": (lambda x: lm.concat([lm.astype(x * 3 // 2, lm.uint64), lm.astype(lm.sort(x[::-1]) - 1, lm.uint64)], 0), np.array([1, 40000, 65535], np.uint16)),
     "complex": (lambda x: lm.abs(lm.exp(lm.complex(x, -x)) * lm.constant([1j, 2, 1 - 1j]) - lm.conj(lm.complex(x, x))), np.array([0.5, -1, 2], np.float32)),
+    "Fourier transforms": (lambda x: lm.abs(lm.fft.fft(x, axis=0)) + lm.fft.irfft(lm.fft.rfft(x, axis=0) * (1 - 1j), 3, axis=0), F16.astype(np.float32)),
     "table": (lambda i: lm.gather(lm.constant(np.arange(12, dtype=np.float32).reshape(4, 3)), i), np.array([1, 3, 0])),
 }
 

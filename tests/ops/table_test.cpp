@@ -21,6 +21,7 @@ TEST(OpTable, EveryOpHasCases) {
       {"send_receive", "is between ranks: tests/graph/functions/collectives_test.cpp"},
       {"as_complex", "is of complex numbers: tests/python/test_complex.py"},
       {"as_real", "is of complex numbers: tests/python/test_complex.py"},
+      {"fft", "is by KissFFT: tests/python/test_fft.py"},
       {"cholesky", "is by LAPACK: tests/python/test_linalg.py"},
       {"eigh", "is by LAPACK: tests/python/test_linalg.py"},
       {"qr", "is by LAPACK: tests/python/test_linalg.py"},

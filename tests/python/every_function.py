@@ -226,7 +226,7 @@ EXEMPT = {
     "are of complex numbers: tests of test_complex.py": "as_complex as_real",
     "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph Module RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
              "UnrollWarning complex128 complex64 float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8 __version__",
-    "modules": "config cuda data errors linalg losses metrics nn optim random testing profiler progress autograph tree xp",
+    "modules": "config cuda data errors fft linalg losses metrics nn optim random testing profiler progress autograph tree xp",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
     "about devices": "device device_of limits synchronize",
     "has effects": "check print",

@@ -4,7 +4,7 @@ import types
 
 import lamina as lm
 
-SUBMODULES = ("autograph", "config", "cuda", "data", "distributed", "errors", "interop", "linalg", "losses", "metrics", "nn", "nn.initializers", "nn.regularizers", "onnx", "optim", "optim.schedules", "profiler", "progress", "random", "summary", "testing", "tree", "xp", "xp.linalg")
+SUBMODULES = ("autograph", "config", "cuda", "data", "distributed", "errors", "fft", "interop", "linalg", "losses", "metrics", "nn", "nn.initializers", "nn.regularizers", "onnx", "optim", "optim.schedules", "profiler", "progress", "random", "summary", "testing", "tree", "xp", "xp.fft", "xp.linalg")
 if importlib.util.find_spec("sklearn") is not None:
     SUBMODULES += ("sklearn",)
 

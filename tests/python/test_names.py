@@ -162,7 +162,7 @@ def test_no_name_of_numpy_is_guessed():
 @pytest.mark.parametrize("module, name, fix", [
     (lm, "sotfmax", "did you mean 'softmax'?"), (lm, "ravell", "did you mean 'ravel'?"), (lm, "topk", "did you mean 'top_k'?"), (lm, "Matmul", "did you mean 'matmul'?"), (lm, "zero", "did you mean 'zeros'?"),
     (lm, "Dense", "write lm.nn.Dense"), (lm, "AdamW", "write lm.optim.AdamW"), (lm, "Dataset", "write lm.data.Dataset"), (lm, "mse", "write lm.losses.mse"), (lm, "inv", "write lm.linalg.inv"),
-    (lm, "svd", "write lm.linalg.svd"), (lm.linalg, "inverse", "write lm.linalg.inv"), (lm, "fft", "use np.fft on x.numpy(), outside of traced functions, or compose it of ops"), (lm.nn, "Linear", "write lm.nn.Dense"),
+    (lm, "svd", "write lm.linalg.svd"), (lm.linalg, "inverse", "write lm.linalg.inv"), (lm.fft, "fft_shift", "did you mean 'fftshift'?"), (lm.nn, "Linear", "write lm.nn.Dense"),
     (lm.nn, "Conv2d", "did you mean 'Conv2D'?"), (lm.nn, "relu", "write lm.relu"), (lm.nn, "Adam", "write lm.optim.Adam"), (lm.nn, "Quantum", "dir(lm.nn) lists what there is"), (lm, "cross_entropy", "write lm.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)"), (lm, "tree_map", "write lm.tree.map"),
     (lm, "finfo", "write np.finfo(np.float32)"), (lm, "swish", "write lm.silu"), (lm, "autograd", "write lm.grad, or lm.GradientTape"), (lm.random, "PRNGKey", "write lm.random.key"), (lm.random, "randn", "write lm.random.normal"),
     (lm.config, "list_physical_devices", "write lm.config.list_devices"), (lm.cuda, "device_count", 'write len(lm.config.list_devices("gpu"))'), (lm.nn.initializers, "kaiming_normal_", "write lm.nn.initializers.he_normal"),

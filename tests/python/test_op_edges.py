@@ -194,7 +194,7 @@ ELSEWHERE = {
     "random_uniform": "test_draws", "random_normal": "test_draws", "random_integers": "test_draws", "random_truncated_normal": "test_draws", "dropout": "test_draws",
     **dict.fromkeys(["all_gather", "all_reduce", "broadcast_from", "reduce_scatter", "send_receive"], "between ranks: collectives_test.cpp"),
     **dict.fromkeys(["cholesky", "eigh", "qr", "slogdet", "solve", "svd", "triangular_solve"], "by LAPACK: test_linalg.py"),
-    "as_complex": "of complex numbers: test_complex.py", "as_real": "of complex numbers: test_complex.py",
+    "as_complex": "of complex numbers: test_complex.py", "as_real": "of complex numbers: test_complex.py", "fft": "by KissFFT: test_fft.py",
     "print": "test_reports", "check": "test_reports", "after": "made for draws and effects that are ordered",
     "batch_norm_train": "test_batch_norm", "batch_norm_train_grad": "test_batch_norm",
     **{f"{n}_grad": "the gradient's case of the op itself" for n in ACTIVATIONS},

@@ -163,6 +163,12 @@ def parts(e, n, x):
     return x  # pairs of parts stand for complex numbers, of which no other op takes any
 
 
+@export("fft")
+def fft(e, n, x):
+    y = e.add("DFT", x, "", e.const(x.rank - 2, "int64"), inverse=int(n.flag("inverse")))
+    return e.add("Mul", y, e.like(x, n.known(x.dims[-2:-1], "fft")[0])) if n.flag("inverse") else y  # ONNX divides by the length
+
+
 # --- shapes ---
 
 

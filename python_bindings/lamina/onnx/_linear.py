@@ -131,12 +131,7 @@ def det(n, x):
     return lm.reshape(value, list(batch))
 
 
-# --- Fourier transforms and windows, as products with cosines and sines ---
-
-
-def waves(length, size, inverse, dtype):
-    angle = 2 * np.pi * np.outer(np.arange(size), np.arange(length)) / length * (1 if inverse else -1)
-    return [lm.constant(f(angle).astype(dtype)) for f in (np.cos, np.sin)]
+# --- Fourier transforms and windows ---
 
 
 def fourier(n, x, axis, length, inverse, onesided):
@@ -144,7 +139,7 @@ def fourier(n, x, axis, length, inverse, onesided):
     full = inverse and onesided  # the missing half is the conjugate
     if length is None:
         length = 2 * (shape_of(x)[axis] - 1) if full else shape_of(x)[axis]
-    n.room([length, length])
+    n.room([length])
     y = lm.moveaxis(x, axis, -2)
     have = shape_of(y)[-2]
     given = length // 2 + 1 if full else length
@@ -157,13 +152,9 @@ def fourier(n, x, axis, length, inverse, onesided):
     if full:
         rest = slice(1, length - given + 1)
         real, imaginary = lm.concat([real, lm.flip(real[..., rest], -1)], -1), lm.concat([imaginary, -lm.flip(imaginary[..., rest], -1)], -1)
-    size = length // 2 + 1 if onesided and not inverse else length
-    c, s = waves(length, size, inverse, np.float64)
-    dtype, c, s = x.dtype, lm.transpose(c), lm.transpose(s)
-    real, imaginary = lm.astype(real, lm.float64), lm.astype(imaginary, lm.float64)
-    a, b = lm.matmul(real, c) - lm.matmul(imaginary, s), lm.matmul(real, s) + lm.matmul(imaginary, c)
-    out = lm.expand_dims(a, -1) if full else lm.stack([a, b], -1)
-    return lm.moveaxis(lm.astype(out / float(length) if inverse else out, dtype), -2, axis)
+    out = lm.linalg.fft(lm.astype(lm.stack([real, imaginary], -1), lm.float64), inverse)
+    out = out[..., :1] if full else out[..., :length // 2 + 1, :] if onesided else out
+    return lm.moveaxis(lm.astype(out / float(length) if inverse else out, x.dtype), -2, axis)
 
 
 @op("DFT", fixed=(1, 2))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math as _math
 
 from .. import _border, _core as _c, errors as _errors
-from . import linalg as linalg
+from . import fft as fft, linalg as linalg
 from ._arrays import *  # noqa: F403
 from ._arrays import __all__ as _arrays
 from ._dtypes import (
@@ -53,5 +53,5 @@ class __array_namespace_info__:
 
 _border.guard(globals())
 __all__ = sorted([
-    *_arrays, *_elementwise, *_DTYPES, "__array_api_version__", "__array_namespace_info__", "asarray", "astype", "can_cast", "e", "finfo", "iinfo", "inf", "isdtype", "linalg", "nan", "newaxis", "pi", "result_type",
+    *_arrays, *_elementwise, *_DTYPES, "__array_api_version__", "__array_namespace_info__", "asarray", "astype", "can_cast", "e", "fft", "finfo", "iinfo", "inf", "isdtype", "linalg", "nan", "newaxis", "pi", "result_type",
 ])

@@ -82,9 +82,9 @@ TEST(Passes, KeepTheirPromisesOnRandomGraphs) {
   std::printf("print is in none: it would write on the terminal, and its tests are tests/python/test_effects.py\n");
   std::printf("dense_grad_weights is in none: a GPU's large layers outside of sections become it when they are compiled\n");
   std::printf("factors of matrices are in none: they need regular ones, and LAPACK; their tests are tests/python/test_linalg.py\n");
-  std::printf("complex numbers are in none; their tests are tests/python/test_complex.py\n");
-  for (const char* name :
-       {"print", "dense_grad_weights", "as_complex", "as_real", "cholesky", "eigh", "qr", "slogdet", "solve", "svd", "triangular_solve"})
+  std::printf("complex numbers and fft are in none; their tests are tests/python/test_complex.py and test_fft.py\n");
+  for (const char* name : {"print", "dense_grad_weights", "as_complex", "as_real", "fft", "cholesky", "eigh", "qr", "slogdet", "solve",
+                           "svd", "triangular_solve"})
     coverage.erase(name);
   for (const auto& [name, graphs] : coverage) EXPECT_GE(graphs, std::min(20, count / 20)) << name << " is hardly ever in a random graph";
 }
