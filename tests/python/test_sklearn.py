@@ -124,6 +124,8 @@ def test_lbfgs_finds_what_scikit_learns_finds():
     assert ours.loss_ < 1.1 * theirs.loss_ and ours.score(x, y) > 0.9
     with pytest.raises(AttributeError, match="solver='lbfgs' needs all rows"):
         ours.partial_fit(x, y)
+    with pytest.raises(lm.errors.TypeMismatch, match="no argument 'no_such_name'"):
+        ours.fit(x, y, no_such_name=1)
 
 
 @needs_sklearn

@@ -461,6 +461,8 @@ class EnsembleClassifier(_Ensemble, MLPClassifier):
     """n_estimators nets of MLPClassifier that train together in one traced step, as in EnsembleRegressor. The classes' probabilities are the means of the nets'."""
 
 
-# What fit raises is in scikit-learn's words; of how objects are made Lamina speaks.
-for _class in (_Net, _Ensemble):
-    _class.__init__ = _border.guarded(_class.__init__, True)
+# What scikit-learn raises inside of them keeps its words.
+for _class in (_Net, MLPRegressor, MLPClassifier, _Ensemble, EnsembleRegressor, EnsembleClassifier):
+    for _name in ("__init__", "fit", "partial_fit", "predict", "predict_proba", "predict_log_proba"):
+        if _name in vars(_class):
+            setattr(_class, _name, _border.guarded(vars(_class)[_name], True, AttributeError))
