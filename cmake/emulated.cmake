@@ -5,7 +5,9 @@ file(GLOB_RECURSE LAMINA_EMULATED_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DI
 set(LAMINA_EMULATOR_SOURCES tests/emulated/emulator.cpp tests/emulated/races.cpp tests/emulated/red_zones.cpp)
 list(TRANSFORM LAMINA_EMULATOR_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE LAMINA_EMULATOR_PATHS)
 list(REMOVE_ITEM LAMINA_EMULATED_SOURCES ${LAMINA_EMULATOR_PATHS})
-list(APPEND LAMINA_EMULATED_SOURCES "${PROJECT_SOURCE_DIR}/tests/graph/hundred_layers.cpp")
+set(LAMINA_EMULATED_TOOLS hundred_layers.cpp random_graph.cpp random_graph_tools.cpp compile/run.cpp)  # of other tests
+list(TRANSFORM LAMINA_EMULATED_TOOLS PREPEND "${PROJECT_SOURCE_DIR}/tests/graph/")
+list(APPEND LAMINA_EMULATED_SOURCES ${LAMINA_EMULATED_TOOLS})
 
 add_library(lamina_emulator OBJECT ${LAMINA_EMULATOR_SOURCES})
 lamina_library_settings(lamina_emulator)

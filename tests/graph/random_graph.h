@@ -66,5 +66,7 @@ std::vector<Tensor> run_perturbed(const RandomGraph& g, uint64_t turn = 0);
 std::vector<Tensor> run_in_double(const RandomGraph& g);
 // Among several runs, for each result the one farthest from the expected value.
 std::vector<Tensor> farthest(const std::vector<Tensor>& expected, const std::vector<std::vector<Tensor>>& runs);
+// disagreement() of a run with double precision, as far as the CPU's float32 does not explain it when inputs move by rounding errors.
+std::string disagreement_in_double(const RandomGraph& g, const std::vector<Tensor>& found, double tolerance);
 
 }  // namespace lamina::tests

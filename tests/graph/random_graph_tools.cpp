@@ -257,4 +257,12 @@ std::vector<Tensor> farthest(const std::vector<Tensor>& expected, const std::vec
   return out;
 }
 
+std::string disagreement_in_double(const RandomGraph& g, const std::vector<Tensor>& found, double tolerance) {
+  const std::vector<Tensor> expected = run_in_double(g);
+  std::vector<std::vector<Tensor>> plain{run_all(g)};
+  for (uint64_t turn = 0; turn < 4; ++turn) plain.push_back(run_perturbed(g, turn));
+  const std::vector<Tensor> loose = farthest(expected, plain);
+  return disagreement(expected, found, tolerance, &loose);
+}
+
 }  // namespace lamina::tests

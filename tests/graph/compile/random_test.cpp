@@ -79,18 +79,9 @@ std::vector<Tensor> run(const RandomGraph& random, const Way& way) {
   });
 }
 
-// Results farther from double precision than the CPU's float32, even when inputs move by rounding errors.
-std::string wrong_in_double(const RandomGraph& random, const Way& way) {
-  const std::vector<Tensor> expected = run_in_double(random);
-  std::vector<std::vector<Tensor>> plain{run_all(random)};
-  for (uint64_t turn = 0; turn < 4; ++turn) plain.push_back(run_perturbed(random, turn));
-  const std::vector<Tensor> loose = farthest(expected, plain);
-  return disagreement(expected, run(random, way), kTolerance, &loose);
-}
-
 std::string wrong(const RandomGraph& random, const Way& way) {
   try {
-    if (way.in_double) return wrong_in_double(random, way);
+    if (way.in_double) return disagreement_in_double(random, run(random, way), kTolerance);
     const RandomGraph g = way.models ? stack_models(without_fused(random), random.seed).together : random;
     const std::vector<Tensor> expected = run_all(g), found = run(g, way);
     std::vector<Tensor> loose = run_perturbed(g);
