@@ -162,6 +162,12 @@ def test_a_physics_informed_net_finds_the_oscillation():
     assert found(r"relative L2 error (\S+)", run_example("oscillator.py"))[0] <= 0.02
 
 
+def test_a_physics_informed_net_finds_the_shock_of_burgers():
+    """With --long all iterations, else as many as get near."""
+    errors = re.findall(r"relative L2 error (\S+)", run_example("burgers.py", "--iterations", "2000" if LONG else "500"))
+    assert float(errors[-1]) <= (0.02 if LONG else 0.2) and float(errors[-1]) < float(errors[0])
+
+
 def test_proximal_policy_optimisation_solves_cart_pole():
     assert found(r"mean return of 100 episodes (\S+)", run_example("ppo.py"))[0] >= 475
 
