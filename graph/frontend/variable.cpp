@@ -9,12 +9,21 @@
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
 #include "runtime/core/common_dtype.h"
+#include "runtime/device/memory.h"
 
 namespace lamina {
 namespace {
 
-std::shared_ptr<VariableData> make_data(TypeRef type, Device device, std::string name, bool trainable) {
-  auto data = std::make_shared<VariableData>();
+// Counts a Variable among the holders of its device's memory while it lives.
+struct Counted {
+  std::shared_ptr<memory::Holder> holder;
+  void operator()(VariableData* data) const { delete data; }
+};
+
+std::shared_ptr<VariableData> make_data(TypeRef type, Device device, std::string name, bool trainable, bool has_value = true) {
+  auto holder = std::make_shared<memory::Holder>(name.empty() ? "a Variable" : cat("Variable '", name, "'"), device,
+                                                 has_value && known(type->shape) ? int64_t(byte_size(*type)) : 0);
+  std::shared_ptr<VariableData> data(new VariableData, Counted{std::move(holder)});
   data->state.type = *type;
   data->state.device = device;
   data->state.name = name.empty() ? "Variable" : std::move(name);
@@ -47,7 +56,7 @@ Variable Variable::uninitialized(const TensorType& type, Device device, std::str
 }
 
 Variable Variable::stand_in_for(const Variable& v) {
-  Variable out(make_data(v.data_->type, v.device(), v.name(), v.trainable()));
+  Variable out(make_data(v.data_->type, v.device(), v.name(), v.trainable(), false));
   out.data_->stand_in = true;
   out.data_->models = v.data_->models;
   out.data_->one_model = v.data_->one_model;
@@ -77,6 +86,7 @@ void Variable::stack(const Tensor& values) const {
   data_->type = values.type_ref();
   data_->state.type = std::move(type);
   data_->state.buffer = there;
+  std::get_deleter<Counted>(data_)->holder->resize(int64_t(byte_size(all)));
   data_->one_model = std::move(one);
   data_->models = all.shape[0].number();
   ++data_->state.version;

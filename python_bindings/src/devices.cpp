@@ -12,6 +12,7 @@
 #include "runtime/core/limits.h"
 #include "runtime/core/precision.h"
 #include "runtime/core/settings.h"
+#include "runtime/device/memory.h"
 #include "runtime/device/package_folders.h"
 #include "runtime/device/peak_flops.h"
 
@@ -142,6 +143,28 @@ void bind_devices(nb::module_& m) {
       },
       nb::arg("x"), "Where a tensor or Variable lies: \"cpu:0\".");
   m.def(
+      "memory_stats",
+      [](const std::string& device, bool reset_peak) {
+        const Device on = parse_device(device);
+        const memory::Stats stats = memory::stats(on);
+        if (reset_peak) memory::reset_peak(on);
+        nb::dict out, largest;
+        for (const auto& [what, bytes] : memory::largest(on, 10)) largest[nb::str(what.c_str())] = bytes;
+        out["live"] = stats.live, out["peak"] = stats.peak, out["pool"] = stats.pool, out["limit"] = stats.limit, out["largest"] = largest;
+        return out;
+      },
+      nb::arg("device") = "cpu:0", nb::arg("reset_peak") = false,
+      nb::sig("def memory_stats(device: str = \"cpu:0\", reset_peak: bool = False) -> dict[str, typing.Any]"),
+      "Bytes on a device, as a dict of\n\n"
+      "- \"live\": of tensors, Variables, and the temporaries that functions keep between calls. NumPy's memory that a tensor shares is "
+      "not "
+      "counted.\n"
+      "- \"peak\": the most that were live at once, since the start or the last call with reset_peak=True.\n"
+      "- \"pool\": freed, and kept for later by Lamina's allocator.\n"
+      "- \"limit\": of what may be live: lm.config.set_memory_limit's, else the device's memory.\n"
+      "- \"largest\": the ten largest Variables and functions, by name, with their bytes.\n\n"
+      "Raises DeviceUnavailable when there is no such device.");
+  m.def(
       "synchronize", [] { synchronize(); }, nb::call_guard<ReleasedGil>(),
       "Waits until everything started so far has finished, and raises its first error. Without it a clock may stop before the work is "
       "done.");
@@ -192,6 +215,17 @@ void bind_devices(nb::module_& m) {
   c.def(
       "functions_run_eagerly", [] { return config::functions_run_eagerly(); },
       "Whether traced functions run as plain Python: what run_functions_eagerly has set.");
+  c.def(
+      "set_memory_limit",
+      [](std::optional<int64_t> bytes, const std::string& device) {
+        if (bytes && *bytes < 0) bytes = -2;
+        memory::set_limit(parse_device(device), bytes.value_or(-1));
+      },
+      nb::arg("bytes").none(), nb::arg("device") = "cpu:0",
+      "Bytes that may be live on a device, in the whole process; None: as much as it has. What would exceed it raises OutOfMemory, which "
+      "names the\n"
+      "largest Variables and functions. lm.memory_stats() counts the same bytes.\n\n"
+      "Raises InvalidArgument for a negative number, DeviceUnavailable when there is no such device.");
   c.def(
       "list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "",
       "[\"cpu:0\"]; of one kind when it is given.");

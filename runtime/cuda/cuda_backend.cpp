@@ -10,6 +10,7 @@
 #include "runtime/cuda/launch_error.h"
 #include "runtime/cuda/libraries.h"
 #include "runtime/cuda/nccl_peers.h"
+#include "runtime/device/memory.h"
 #include "runtime/device/virtual_gpus.h"
 
 namespace lamina {
@@ -18,6 +19,7 @@ namespace {
 
 const bool registered = [] {
   provide_cuda([]() -> Backend& { return *new CudaBackend(cudart_api()); });
+  memory::tell_pool(DeviceKind::gpu, [](Device device) { return static_cast<CudaBackend&>(cuda_backend()).pooled(device); });
   return true;
 }();
 
@@ -252,6 +254,15 @@ void* CudaBackend::allocate(Stream& stream, size_t bytes) {
   if (status == cudaErrorMemoryAllocation) throw_out_of_memory(opened, stream.device, bytes);
   check(api_, status, "allocate memory", stream.device);
   return data;
+}
+
+int64_t CudaBackend::pooled(Device device) {
+  const Opened& opened = open(device);
+  if (!opened.pool) return 0;
+  uint64_t reserved = 0, used = 0;
+  check(api_, api_.pool_get(opened.pool, cudaMemPoolAttrReservedMemCurrent, &reserved), "ask for the pool's memory", device);
+  check(api_, api_.pool_get(opened.pool, cudaMemPoolAttrUsedMemCurrent, &used), "ask for the pool's memory", device);
+  return int64_t(reserved - used);
 }
 
 void CudaBackend::throw_out_of_memory(Opened& opened, Device device, size_t bytes) {

@@ -65,6 +65,7 @@ class CudaBackend final : public Backend, public JoinsPeers {
   BatchNorm& batch_norm();       // large batch normalisation in training
   // Whether the kernel may start with this much shared memory. Calls cudart once per kernel and size.
   bool allow(Device device, const void* kernel, unsigned shared_bytes);
+  int64_t pooled(Device device);  // bytes that the memory pool keeps for later
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
   void keep_error(const Stream& stream, const Error& error);  // for the next wait for the stream

@@ -2,18 +2,54 @@
 
 #include <cstring>
 
+#include "runtime/core/error.h"
+#include "runtime/device/memory.h"
+
 namespace lamina {
+namespace {
+
+constexpr size_t kNamed = 3;  // holders in an error
+
+// The same error with the device's largest holders.
+Error with_holders(const Error& e, Device device) {
+  Error::Parts parts = e.parts;
+  std::string list;
+  for (const auto& [what, bytes] : memory::largest(device, kNamed)) list += cat(list.empty() ? "" : ", ", what, " with ", bytes);
+  if (!list.empty()) parts.why += cat("; the largest: ", list);
+  return Error(e.kind, std::move(parts));
+}
+
+struct Taken {  // until the buffer has its memory
+  Device device;
+  size_t bytes;
+  bool kept = false;
+  Taken(Device d, size_t b) : device(d), bytes(b) { memory::take(d, b); }
+  ~Taken() {
+    if (!kept) memory::give_back(device, bytes);
+  }
+};
+
+}  // namespace
 
 Buffer::Buffer(Device device, size_t bytes) : charge_(bytes), device_(device), bytes_(bytes) {
-  Stream stream = backend_of(device).default_stream(device);
-  data_ = backend_of(device).allocate(stream, bytes);
+  try {
+    Taken taken(device, bytes);
+    Stream stream = backend_of(device).default_stream(device);
+    data_ = backend_of(device).allocate(stream, bytes);
+    taken.kept = true;
+  } catch (const Error& e) {
+    if (e.kind != ErrorKind::out_of_memory) throw;
+    throw with_holders(e, device);
+  }
 }
 
 Buffer::Buffer(Device device, void* data, size_t bytes, std::shared_ptr<void> owner)
     : charge_(0), device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
 
 Buffer::~Buffer() {
-  if (owner_ || !data_) return;
+  if (owner_) return;
+  memory::give_back(device_, bytes_);
+  if (!data_) return;
   try {
     Stream stream = backend_of(device_).default_stream(device_);
     backend_of(device_).free(stream, data_, bytes_);

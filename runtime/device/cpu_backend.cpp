@@ -13,6 +13,7 @@
 #include "runtime/device/allocator.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/cpu_stream.h"
+#include "runtime/device/memory.h"
 
 namespace lamina {
 namespace {
@@ -180,6 +181,8 @@ class CpuBackend final : public Backend {
               .name = name});
   }
 
+  int64_t pooled(Device device) { return int64_t(state(device).allocator.usage().cached); }
+
   void before_fork() {
     mutex_.lock();
     for (auto& d : devices_)
@@ -227,6 +230,7 @@ class CpuBackend final : public Backend {
 CpuBackend& the_cpu_backend() {
   static CpuBackend* backend = [] {
     auto* made = new CpuBackend;  // never deleted: tensors may outlive every static object
+    memory::tell_pool(DeviceKind::cpu, [](Device device) { return the_cpu_backend().pooled(device); });
     on_fork({[] { the_cpu_backend().before_fork(); }, [] { the_cpu_backend().after_fork(); }, [] { the_cpu_backend().after_fork(); }});
     return made;
   }();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <new>
 #include <optional>
@@ -9,15 +10,17 @@
 #include "runtime/core/error.h"
 #include "runtime/core/host_text.h"
 #include "runtime/core/limits.h"
+#include "runtime/device/memory.h"
 #include "runtime/exec/order.h"
 #include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
 
 struct Executor::Frame {
-  std::vector<BufferRef> arenas;      // per device of the program
-  std::vector<View> views;            // per slot; addresses filled in
-  std::vector<const View*> operands;  // of all instructions, one after the other: inputs, then outputs
+  std::vector<BufferRef> arenas;       // per device of the program
+  std::deque<memory::Holder> holders;  // of the arenas
+  std::vector<View> views;             // per slot; addresses filled in
+  std::vector<const View*> operands;   // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
   struct Crossed {
     Event before, after;  // on the device copied from, on the stream that copies
@@ -110,8 +113,13 @@ Executor::Frame* Executor::take_frame() {
 
   const Program& p = *program_;
   auto frame = std::make_unique<Frame>();
-  for (size_t d = 0; d < p.devices.size(); ++d)
+  const std::string function = memory::name_of(&p);
+  for (size_t d = 0; d < p.devices.size(); ++d) {
     frame->arenas.push_back(p.arena_bytes[d] ? std::make_shared<Buffer>(p.devices[d], size_t(p.arena_bytes[d])) : nullptr);
+    if (p.arena_bytes[d])
+      frame->holders.emplace_back(function.empty() ? "temporaries of ops" : cat("temporaries of '", function, "'"), p.devices[d],
+                                  p.arena_bytes[d]);
+  }
   for (const Slot& slot : p.slots) {
     View view = slot.view;
     const Storage& storage = p.storages[size_t(slot.storage)];

@@ -228,7 +228,7 @@ EXEMPT = {
              "UnrollWarning complex128 complex64 float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 uint8 __version__",
     "modules": "config cuda data errors fft linalg losses metrics nn optim random testing profiler progress autograph tree xp",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
-    "about devices": "device device_of limits synchronize",
+    "about devices": "device device_of limits memory_stats synchronize",
     "has effects": "check print",
     "names ops": "name_scope",
     "files: tests of test_weights_files.py and test_saved_programs.py": "load load_metadata load_tensors load_weights save save_tensors save_weights",

@@ -198,7 +198,7 @@ ELSEWHERE = {
     "converts": "astype dtype",
     "makes numbers on the host": "arange constant eye full linspace ones range zeros",
     "runs what it is given": "check check_numerics cond custom_gradient fori_loop function grad hessian inspect jacobian jvp print switch value_and_grad vjp vmap while_loop "
-                             "per_model from_dlpack device device_of limits synchronize executing_eagerly export_c quantize load load_metadata load_tensors load_weights save save_tensors save_weights",
+                             "per_model from_dlpack device device_of limits memory_stats synchronize executing_eagerly export_c quantize load load_metadata load_tensors load_weights save save_tensors save_weights",
     "is made of other functions: tests of test_numeric.py": "allclose associative_scan bincount broadcast_arrays copysign cross cumprod diff digamma erfinv histogram hypot isclose "
         "isin kron lgamma matrix_transpose median nanmax nanmean nanmin nanprod nanstd nansum nanvar nextafter quantile signbit "
         "trace unstack vecdot",

@@ -289,7 +289,7 @@ ELSEWHERE = {
     "its gradient is 0": "floor_divide",
     "makes numbers": "arange astype constant dtype eye full full_like linspace ones range zeros zeros_like dropout",
     "runs what it is given": "check check_numerics checkpoint cond custom_gradient fori_loop hessian inspect jacobian jvp print scan switch value_and_grad vjp vmap while_loop "
-                             "per_model from_dlpack device device_of limits synchronize executing_eagerly export_c quantize load load_metadata load_tensors load_weights save save_tensors save_weights",
+                             "per_model from_dlpack device device_of limits memory_stats synchronize executing_eagerly export_c quantize load load_metadata load_tensors load_weights save save_tensors save_weights",
     "is made of other functions: tests of test_numeric.py": "allclose associative_scan bincount broadcast_arrays copysign cross cumprod diff digamma erfinv histogram hypot isclose "
         "isin kron lgamma matrix_transpose median nanmax nanmean nanmin nanprod nanstd nansum nanvar nextafter quantile signbit "
         "trace unstack vecdot",
