@@ -35,7 +35,7 @@ def test_the_largest_holders_are_named():
     assert largest["Variable 'tower/kernel'"] == 4 * 512 * KIBI
     assert largest["temporaries of 'the_step'"] >= 4 * 256 * KIBI
     assert list(largest.values()) == sorted(largest.values(), reverse=True)
-    del weight, the_step
+    weight = the_step = None
     assert "Variable 'tower/kernel'" not in lm.memory_stats()["largest"] and "temporaries of 'the_step'" not in lm.memory_stats()["largest"]
 
 
