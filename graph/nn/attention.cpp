@@ -19,6 +19,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t heads, int64_t key_dim, Attention
       key_dim_(key_dim),
       value_dim_(options.value_dim == 0 ? key_dim : options.value_dim),
       options_(std::move(options)) {
+  compute_in_policy();
   if (heads > 0 && key_dim > 0 && value_dim_ > 0 && options_.output_size >= 0 && options_.dropout >= 0 && options_.dropout < 1) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", heads, " heads, key_dim ", key_dim, ", value_dim ", value_dim_,
                                                         ", output_size ", options_.output_size, ", dropout ", options_.dropout),
@@ -31,7 +32,7 @@ void MultiHeadAttention::build_for_both(const TensorType& query, const TensorTyp
   const AttentionOptions& o = options_;
   for (const TensorType* input : {&query, &value, &key}) {
     const bool shape = input->rank() == 3 && input->shape.back().known();
-    if (shape && input->dtype == o.dtype) continue;
+    if (shape && (input->dtype == o.dtype || computes_in(input->dtype))) continue;
     throw Error(shape ? ErrorKind::type : ErrorKind::invalid_argument,
                 {.what = cat(name(), ": cannot take ", *input),
                  .where = text(call_site().line()),
@@ -52,7 +53,7 @@ void MultiHeadAttention::build_for_both(const TensorType& query, const TensorTyp
 // x [n, l, d] -> [n, heads, l, size].
 Tensor MultiHeadAttention::heads_of(const Tensor& x, size_t part, int64_t size) const {
   const CallSite at = call_site();
-  const Tensor kernel = kernels_[part]->read(at);
+  const Tensor kernel = read(*kernels_[part]);
   if (x.rank() != 3 || x.shape()[2] != kernel.shape()[0]) {
     throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": the ", kPartNames[part], " is ", x.type()),
                                               .where = text(at.line()),
@@ -61,7 +62,7 @@ Tensor MultiHeadAttention::heads_of(const Tensor& x, size_t part, int64_t size) 
   }
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   Tensor y = matmul(o(x), o(reshape_to(o(kernel), {kernel.shape()[0], heads_ * size})));
-  if (options_.use_bias) y = lamina::add(o(y), o(reshape(o(biases_[part]->read(at)), {heads_ * size})));
+  if (options_.use_bias) y = lamina::add(o(y), o(reshape(o(read(*biases_[part])), {heads_ * size})));
   y = reshape_to(o(y), {x.shape()[0], x.shape()[1], heads_, size});
   return transpose(o(y), Axes{0, 2, 1, 3});
 }
@@ -74,7 +75,7 @@ MultiHeadAttention::Attended MultiHeadAttention::attend(const Tensor& query, con
   const Tensor q = mul(o(heads_of(query, kQuery, key_dim_)), Operand(1 / std::sqrt(double(key_dim_)), at));
   const Tensor k = heads_of(keys, kKey, key_dim_), v = heads_of(value, kValue, value_dim_);
   Tensor scores = matmul(o(q), o(k), false, true);
-  const double never = options_.dtype == DType::f16 ? -3e4 : -1e30;  // its weight is 0, and a query that may look nowhere gets a mean
+  const double never = scores.dtype() == DType::f16 ? -3e4 : -1e30;  // its weight is 0, and a query that may look nowhere gets a mean
   const auto allow = [&](const Tensor& allowed) { scores = where(o(allowed), o(scores), Operand(never, at)); };
   if (mask.defined()) {
     if (mask.dtype() != DType::boolean || mask.rank() > 4) {
@@ -95,9 +96,9 @@ MultiHeadAttention::Attended MultiHeadAttention::attend(const Tensor& query, con
   const Tensor used = training && options_.dropout > 0 ? dropout(o(weights), options_.dropout) : weights;
   Tensor y = transpose(o(matmul(o(used), o(v))), Axes{0, 2, 1, 3});
   y = reshape_to(o(y), {y.shape()[0], y.shape()[1], heads_ * value_dim_});
-  const Tensor out = kernels_[kOutput]->read(at);
+  const Tensor out = read(*kernels_[kOutput]);
   y = matmul(o(y), o(reshape_to(o(out), {heads_ * value_dim_, out.shape()[2]})));
-  if (options_.use_bias) y = lamina::add(o(y), o(biases_[kOutput]->read(at)));
+  if (options_.use_bias) y = lamina::add(o(y), o(read(*biases_[kOutput])));
   return {y, weights};
 }
 

@@ -14,8 +14,8 @@ void require_positive(const std::string& layer, const char* what, int64_t number
               {.what = cat(layer, ": ", number, " ", what), .where = "", .why = "there is at least one", .fix = "pass 1 or more"});
 }
 
-// The channels of an input of this rank, which the groups divide.
-int64_t channels_of(const std::string& layer, const TensorType& input, size_t rank, const ConvOptions& o, CallSite at) {
+// The channels of an input of this rank, which the groups divide. half: its dtype is the policy's.
+int64_t channels_of(const std::string& layer, const TensorType& input, size_t rank, const ConvOptions& o, bool half, CallSite at) {
   auto refuse = [&](ErrorKind kind, const std::string& why, const std::string& fix) {
     throw Error(kind, {.what = cat(layer, ": cannot take ", input), .where = text(at.line()), .why = why, .fix = fix});
   };
@@ -27,7 +27,7 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
     refuse(ErrorKind::invalid_argument, "the number of channels decides the weight's shape, and it is unknown",
            "give the last dimension a number");
   }
-  if (input.dtype != o.dtype) {
+  if (input.dtype != o.dtype && !half) {
     refuse(ErrorKind::type, cat("its weights are ", o.dtype), cat("use astype(x, ", o.dtype, "), or give the layer another dtype"));
   }
   const int64_t channels = input.shape.back().number();
@@ -49,8 +49,8 @@ Tensor require_line(const std::string& layer, const Tensor& x, CallSite at) {
   return expand_dims(Operand(x, at), 1);
 }
 
-Tensor finish(const Tensor& z, const Weight& bias, const ConvOptions& o, CallSite at) {
-  return o.activation(Operand(o.use_bias ? add(Operand(z, at), Operand(bias->read(at), at)) : z, at));
+Tensor finish(const Tensor& z, const Tensor& bias, const ConvOptions& o, CallSite at) {
+  return o.activation(Operand(o.use_bias ? add(Operand(z, at), Operand(bias, at)) : z, at));
 }
 
 const Variable& existing(const Weight& kernel, const std::string& layer) {
@@ -71,6 +71,7 @@ Conv2D::Conv2D(int64_t filters, Pair window, ConvOptions options, bool transpose
       options_(std::move(options)),
       transposed_(transposed),
       output_padding_(output_padding) {
+  compute_in_policy();
   require_positive(name(), "filters", filters);
   require_positive(name(), "groups", options_.groups);
   for (int64_t side : window) require_positive(name(), "rows or columns of the window", side);
@@ -82,7 +83,7 @@ Conv2D::Conv2D(int64_t filters, Pair window, ConvOptions options, bool transpose
 }
 
 void Conv2D::build(const TensorType& input) {
-  const int64_t channels = channels_of(name(), input, 4, options_, call_site());
+  const int64_t channels = channels_of(name(), input, 4, options_, computes_in(input.dtype), call_site());
   const Shape shape = transposed_ ? Shape{window_[0], window_[1], filters_ / options_.groups, channels}
                                   : Shape{window_[0], window_[1], channels / options_.groups, filters_};
   kernel_ = add_weight("kernel", shape, options_.kernel_initializer, options_.dtype);
@@ -91,11 +92,11 @@ void Conv2D::build(const TensorType& input) {
 
 Tensor Conv2D::call(const Tensor& x, bool) {
   const CallSite at = call_site();
-  const Operand image(x, at), filters(kernel().read(at), at);
+  const Operand image(x, at), filters(read(kernel()), at);
   const ConvOptions& o = options_;
   const Tensor z = transposed_ ? conv2d_transpose(image, filters, {o.strides, o.padding, o.dilation, output_padding_, o.groups})
                                : conv2d(image, filters, {o.strides, o.padding, o.dilation, o.groups});
-  return finish(z, bias_, o, at);
+  return finish(z, o.use_bias ? read(*bias_) : Tensor(), o, at);
 }
 
 const Variable& Conv2D::kernel() const { return existing(kernel_, name()); }
@@ -111,12 +112,13 @@ Conv1D::Conv1D(int64_t filters, int64_t window, ConvOptions options, bool transp
       options_(std::move(options)),
       transposed_(transposed),
       output_padding_(output_padding) {
+  compute_in_policy();
   require_positive(name(), "filters", filters);
   require_positive(name(), "places of the window", window);
   require_positive(name(), "groups", options_.groups);
 }
 void Conv1D::build(const TensorType& input) {
-  const int64_t channels = channels_of(name(), input, 3, options_, call_site());
+  const int64_t channels = channels_of(name(), input, 3, options_, computes_in(input.dtype), call_site());
   const Shape shape =
       transposed_ ? Shape{window_, filters_ / options_.groups, channels} : Shape{window_, channels / options_.groups, filters_};
   kernel_ = add_weight("kernel", shape, options_.kernel_initializer, options_.dtype);
@@ -125,8 +127,10 @@ void Conv1D::build(const TensorType& input) {
 Tensor Conv1D::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   const ConvOptions& o = options_;
-  const Operand sequence(x, at), filters(kernel().read(at), at);
-  if (!transposed_) return finish(conv1d(sequence, filters, {o.strides[1], o.padding, o.dilation[1], o.groups}), bias_, o, at);
+  const Operand sequence(x, at), filters(read(kernel()), at);
+  if (!transposed_)
+    return finish(conv1d(sequence, filters, {o.strides[1], o.padding, o.dilation[1], o.groups}), o.use_bias ? read(*bias_) : Tensor(), o,
+                  at);
   const Tensor rows = require_line(name(), x, at);  // an image of one row
   const ImagePadding& p = o.padding;
   const Tensor y = conv2d_transpose(Operand(rows, at), Operand(expand_dims(filters, 0), at),
@@ -135,7 +139,7 @@ Tensor Conv1D::call(const Tensor& x, bool) {
                                      {1, o.dilation[1]},
                                      {0, output_padding_},
                                      o.groups});
-  return finish(squeeze(Operand(y, at), Axes{1}), bias_, o, at);
+  return finish(squeeze(Operand(y, at), Axes{1}), o.use_bias ? read(*bias_) : Tensor(), o, at);
 }
 const Variable& Conv1D::kernel() const { return existing(kernel_, name()); }
 
@@ -144,11 +148,12 @@ Conv1DTranspose::Conv1DTranspose(int64_t filters, int64_t window, ConvOptions op
 
 DepthwiseConv2D::DepthwiseConv2D(Pair window, int64_t multiplier, ConvOptions options)
     : Layer(options.name, options.dtype), window_(window), multiplier_(multiplier), options_(std::move(options)) {
+  compute_in_policy();
   require_positive(name(), "filters for each channel", multiplier);
   for (int64_t side : window) require_positive(name(), "rows or columns of the window", side);
 }
 void DepthwiseConv2D::build(const TensorType& input) {
-  const int64_t channels = channels_of(name(), input, 4, options_, call_site());
+  const int64_t channels = channels_of(name(), input, 4, options_, computes_in(input.dtype), call_site());
   kernel_ = add_weight("kernel", {window_[0], window_[1], channels, multiplier_}, options_.kernel_initializer, options_.dtype);
   if (options_.use_bias) bias_ = add_weight("bias", {channels * multiplier_}, options_.bias_initializer, options_.dtype);
 }
@@ -156,8 +161,9 @@ Tensor DepthwiseConv2D::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   const ConvOptions& o = options_;
   const int64_t channels = kernel().shape()[2].number();
-  const Tensor filters = reshape(Operand(kernel().read(at), at), {window_[0], window_[1], 1, channels * multiplier_});
-  return finish(conv2d(Operand(x, at), Operand(filters, at), {o.strides, o.padding, o.dilation, channels}), bias_, o, at);
+  const Tensor filters = reshape(Operand(read(kernel()), at), {window_[0], window_[1], 1, channels * multiplier_});
+  return finish(conv2d(Operand(x, at), Operand(filters, at), {o.strides, o.padding, o.dilation, channels}),
+                o.use_bias ? read(*bias_) : Tensor(), o, at);
 }
 const Variable& DepthwiseConv2D::kernel() const { return existing(kernel_, name()); }
 

@@ -19,6 +19,7 @@ struct Refusal {
 }  // namespace
 
 Dense::Dense(int64_t units, DenseOptions options) : Layer(options.name, options.dtype), units_(units), options_(std::move(options)) {
+  compute_in_policy();
   if (units > 0) return;
   throw Error(
       ErrorKind::invalid_argument,
@@ -35,7 +36,7 @@ void Dense::build(const TensorType& input) {
     refuse(ErrorKind::invalid_argument, "the number of inputs decides the weight's shape, and it is unknown",
            "give the last dimension a number");
   }
-  if (input.dtype != options_.dtype) {
+  if (input.dtype != options_.dtype && !computes_in(input.dtype)) {
     refuse(ErrorKind::type, cat("its weights are ", options_.dtype),
            cat("use astype(x, ", options_.dtype, "), or give the layer another dtype"));
   }
@@ -49,8 +50,8 @@ Tensor Dense::call(const Tensor& x, bool) {
     Refusal{name(), x.type(), at}(ErrorKind::invalid_argument, cat("its weight is ", kernel_->type()),
                                   cat("pass [..., ", kernel_->shape()[0], "]"));
   }
-  Tensor z = matmul(Operand(x, at), Operand(kernel_->read(at), at));
-  if (options_.use_bias) z = lamina::add(Operand(z, at), Operand(bias_->read(at), at));
+  Tensor z = matmul(Operand(x, at), Operand(read(*kernel_), at));
+  if (options_.use_bias) z = lamina::add(Operand(z, at), Operand(read(*bias_), at));
   return options_.activation(Operand(z, at));
 }
 

@@ -1,6 +1,8 @@
 #include "graph/nn/layer.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <utility>
 
 #include "graph/frontend/device.h"
@@ -29,12 +31,25 @@ class ContextScope {
   CallContext before_;
 };
 
+constexpr std::array kPolicies{"float32", "mixed_float16", "mixed_bfloat16"};
+std::atomic<int> policy_now{0};  // of kPolicies
+
 }  // namespace
 
 bool in_training() { return context.training; }
 CallSite Layer::call_site() { return context.at; }
 
-Layer::Layer(std::string name, std::optional<DType> dtype) : name_(std::move(name)), dtype_(dtype) {}
+void set_policy(const std::string& name) {
+  const auto found = std::find(kPolicies.begin(), kPolicies.end(), name);
+  if (found == kPolicies.end()) throw unknown_name("policy", name, {kPolicies.begin(), kPolicies.end()});
+  policy_now = int(found - kPolicies.begin());
+}
+std::string policy() { return kPolicies[size_t(policy_now.load())]; }
+
+Layer::Layer(std::string name, std::optional<DType> dtype) : name_(std::move(name)), dtype_(dtype) {
+  const int now = policy_now;
+  if (now && dtype.value_or(DType::f32) == DType::f32) half_ = now == 1 ? DType::f16 : DType::bf16;
+}
 Layer::~Layer() = default;
 void Layer::build(const TensorType&) {}
 
@@ -45,12 +60,19 @@ Tensor Layer::operator()(const Operand& x, std::optional<bool> training) {
   std::optional<profiler::Range> range;  // while tracing, the ops carry the name
   if (profiler::listening() && executing_eagerly()) range.emplace(name_, profiler::Kind::layer);
   ensure_built(input.type());
-  return call(input, context.training);
+  const Tensor y = call(input, context.training);
+  return half_ && y.dtype() == DType::f32 ? astype(Operand(y, x.at()), *half_) : y;
 }
 
 Tensor Layer::input_of(const Operand& x) const {
   Tensor t = x.resolve();
-  return autocast_ && dtype_ && is_floating(t.dtype()) ? astype(Operand(t, x.at()), *dtype_) : t;
+  const std::optional<DType> taken = half_ && (products_ || !dtype_) ? half_ : dtype_;
+  return autocast_ && taken && is_floating(t.dtype()) ? astype(Operand(t, x.at()), *taken) : t;
+}
+
+Tensor Layer::read(const Variable& weight) const {
+  const Tensor t = weight.read(call_site());
+  return half_ && products_ ? astype(Operand(t, call_site()), *half_) : t;
 }
 
 void Layer::ensure_built(const TensorType& input) {

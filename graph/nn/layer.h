@@ -23,6 +23,12 @@ namespace lamina::nn {
 // Whether the innermost running layer of this thread was called with training = true.
 LAMINA_API bool in_training();
 
+// The dtype that layers of float32 weights compute in, for layers made from now on, in the whole process: "float32", "mixed_float16" or
+// "mixed_bfloat16". Under the mixed ones weights stay float32. Products (dense, convolutions, recurrent layers, attention) read them in the
+// half type; normalisations compute in float32; every layer gives the half type. Throws not_found for other names.
+LAMINA_API void set_policy(const std::string& name);
+LAMINA_API std::string policy();
+
 class LAMINA_API Layer {
  public:
   // dtype: of the weights, where a layer has one; floating inputs are converted to it.
@@ -86,6 +92,12 @@ class LAMINA_API Layer {
   void add_weight(const Variable& variable);
   // Where the user called this layer. Pass it to the ops in call().
   static CallSite call_site();
+  // For the constructors of layers of products: their inputs and weights are in the policy's dtype.
+  void compute_in_policy() { products_ = true; }
+  // Whether inputs of this dtype are what call() takes besides those of the weights' dtype.
+  bool computes_in(DType dtype) const { return products_ && half_ == dtype; }
+  // A weight as call() uses it.
+  Tensor read(const Variable& weight) const;
 
  private:
   void ensure_built(const TensorType& input);
@@ -94,6 +106,8 @@ class LAMINA_API Layer {
 
   std::string name_;
   std::optional<DType> dtype_;
+  std::optional<DType> half_;  // of the policy that the layer was made under
+  bool products_ = false;
   bool autocast_ = true;
   std::vector<std::variant<Variable, std::shared_ptr<Layer>>> items_;
   std::vector<Variable> taken_;  // the next one last

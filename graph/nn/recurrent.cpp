@@ -38,6 +38,7 @@ Initializer with_forget_gate(const Initializer& others, int64_t units) {
 
 Recurrent::Recurrent(Kind kind, int64_t units, RecurrentOptions options)
     : Layer(options.name, options.dtype), kind_(kind), units_(units), options_(std::move(options)) {
+  compute_in_policy();
   if (units > 0) return;
   throw Error(ErrorKind::invalid_argument,
               {.what = cat(name(), ": ", units, " units"), .where = "", .why = "there is at least one", .fix = "pass 1 or more"});
@@ -53,7 +54,7 @@ void Recurrent::build(const TensorType& input) {
            "give the last dimension a number");
   }
   const RecurrentOptions& o = options_;
-  if (input.dtype != o.dtype)
+  if (input.dtype != o.dtype && !computes_in(input.dtype))
     refuse(ErrorKind::type, cat("its weights are ", o.dtype), cat("use astype(x, ", o.dtype, "), or give the layer another dtype"));
   const Dim width = gates() * units_;
   kernel_ = add_weight("kernel", {input.shape.back(), width}, o.kernel_initializer, o.dtype);
@@ -88,12 +89,12 @@ Recurrent::Result Recurrent::run(const Tensor& given, const Tensor& mask, const 
   const Tensor x = f.swapped(check(given, mask, first));
   const RecurrentOptions& options = options_;
   const int64_t u = units_;
-  const Tensor recurrent = recurrent_kernel_->read(f.at);
+  const Tensor recurrent = read(*recurrent_kernel_);
   const bool two = kind_ == Kind::gru && options.reset_after;
   // All that does not depend on the state is computed at once: [t, n, g u].
-  Tensor inputs = f.product(x, kernel_->read(f.at)), inner_bias;
+  Tensor inputs = f.product(x, read(*kernel_)), inner_bias;
   if (options.use_bias) {
-    const Tensor bias = bias_->read(f.at);
+    const Tensor bias = read(*bias_);
     inputs = f.plus(inputs, two ? index(f.o(bias), 0) : bias);
     if (two) inner_bias = index(f.o(bias), 1);
   }
@@ -124,7 +125,7 @@ Recurrent::Result Recurrent::run(const Tensor& given, const Tensor& mask, const 
 
   std::vector<Tensor> state = first, slices{inputs};
   for (size_t i = state.size(); i < (kind_ == Kind::lstm ? 2u : 1u); ++i)
-    state.push_back(broadcast_to(f.o(scalar(0, options.dtype)), {x.shape()[1], u}));
+    state.push_back(broadcast_to(f.o(scalar(0, x.dtype())), {x.shape()[1], u}));
   if (mask.defined()) slices.push_back(expand_dims(f.o(f.swapped(mask)), -1));
   const size_t carried = state.size();
   const auto body = [&](std::span<const Tensor> all) {

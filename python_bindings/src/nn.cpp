@@ -137,6 +137,8 @@ void bind_layers(nb::module_& m) {
       .def(
           "__init__", [](nn::Flatten* self, const std::string& name) { new (self) nn::Flatten(name); }, nb::arg("name"))
       .def("call", [](nn::Flatten& f, nb::handle x) { return to_python(f.call(f.input_of(to_operand(x)), false)); }, nb::arg("x"));
+  m.def("_set_policy", [](const std::string& name) { nn::set_policy(name); }, nb::arg("name"), "What lm.nn.set_policy sets.");
+  m.def("policy", [] { return nn::policy(); }, "The name that lm.nn.set_policy has set; \"float32\" before.");
   m.def(
       "activation", [](nb::handle which, nb::handle x) { return to_python(to_activation(which)(to_operand(x))); },
       nb::arg("activation").none(), nb::arg("x"), "An activation, by name or function, applied to x.");

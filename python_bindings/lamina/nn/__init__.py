@@ -12,7 +12,7 @@ from .images import (
     MaxPool2D, MaxPooling1D, MaxPooling2D, UpSampling2D, ZeroPadding2D,
 )
 from .keras_file import load_file, save_file
-from .layer import Layer
+from .layer import Layer, policy, set_policy
 from .layers import ELU, GELU, SELU, Activation, Dense, Dropout, Flatten, Lambda, LeakyReLU, ReLU, Reshape, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from .merging import Add, Average, Concatenate, Maximum, Minimum, Multiply, Subtract
 from .model import Model, Sequential
@@ -31,7 +31,7 @@ __all__ = [
     "LambdaCallback", "Layer", "LayerNorm", "LayerNormalization", "LeakyReLU", "LearningRateScheduler", "Masking", "MaxPool1D", "MaxPool2D", "MaxPooling1D",
     "MaxPooling2D", "Maximum", "Minimum", "Model", "ModelCheckpoint", "MultiHeadAttention", "Multiply", "RMSNorm", "RMSNormalization", "ReLU",
     "ReduceLROnPlateau", "Reshape", "SELU", "Sequential", "SiLU", "Sigmoid", "SimpleRNN", "Softmax", "Softplus", "Stack", "Subtract", "Tanh", "TensorBoard",
-    "TerminateOnNaN", "UpSampling2D", "ZeroPadding2D", "initializers", "load_file", "regularizers", "save_file", "stack",
+    "TerminateOnNaN", "UpSampling2D", "ZeroPadding2D", "initializers", "load_file", "policy", "regularizers", "save_file", "set_policy", "stack",
 ]
 
 TYPE_CHECKING = False

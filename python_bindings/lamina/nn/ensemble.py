@@ -4,6 +4,7 @@ from __future__ import annotations
 from .. import _border, _core, errors, losses as losses_module, optim
 from .._structure import flatten
 from .feeding import made_feed
+from .layer import widened
 from .stack import stack
 
 
@@ -29,10 +30,10 @@ class Ensemble:
         self.loss = losses_module.get(loss)
         self._train, self._parallel_train = _core.function(_vmap(self._train_one)), None
         self._test = _core.function(_vmap(lambda x, y: self._loss_of(x, y, False)))
-        self._predict = _core.function(_vmap(lambda x: self.models(x, training=False)))
+        self._predict = _core.function(_vmap(lambda x: widened(self.models, self.models(x, training=False))))
 
     def _loss_of(self, x, y, training):
-        value = self.loss(y, self.models(x, training=training))
+        value = self.loss(y, widened(self.models, self.models(x, training=training)))
         value = value if len(value.shape) == 0 else _core.mean(value)
         return sum((_core.astype(one, value.dtype) for one in self.models.losses), value)
 

@@ -43,6 +43,64 @@ class _Arguments:
         self.args, self.kwargs = args, kwargs
 
 
+_HALF = {"mixed_float16": _core.float16, "mixed_bfloat16": _core.bfloat16}
+
+
+class _PolicySwitch:
+    """What set_policy gives: usable in `with`, which sets the policy back."""
+
+    def __init__(self, before):
+        self._before = before
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        _core.nn._set_policy(self._before)
+
+
+def set_policy(name: str) -> _PolicySwitch:
+    """The dtypes of layers and models that are made from now on, in the whole process:
+
+    - "float32" (the default): weights, computation and results are float32.
+    - "mixed_float16", "mixed_bfloat16": weights, their gradients and the optimizer's state stay float32. Layers of products (Dense, convolutions, recurrent layers,
+      MultiHeadAttention) read their weights in the half type; normalisations and layers of your own with float32 weights compute in float32. Every layer gives the half type.
+      fit, evaluate and predict convert a model's outputs to float32 before losses, metrics and results; a loop of your own does it with lm.astype(net(x), "float32").
+
+    Layers with another dtype= than float32 keep it. float16 needs a loss scale: compile() gives one to an optimizer that it makes of a name; pass dynamic_loss_scale=True to others.
+
+        with lm.nn.set_policy("mixed_bfloat16"):        # sets it back at the end
+            net = make()
+
+    Raises NotFound for any other name."""
+    before = _core.nn.policy()
+    _core.nn._set_policy(name)
+    return _PolicySwitch(before)
+
+
+def policy() -> str:
+    """The name that set_policy() has set; "float32" before."""
+    return _core.nn.policy()
+
+
+def widened(layer, outputs):
+    """A model's outputs for losses, metrics and users: float32 in place of its policy's half type."""
+    half = _HALF.get(layer._policy)
+    return outputs if half is None else _each(outputs, half, "float32")
+
+
+def _each(value, old, new):
+    """The tensors of dtype `old` in a result of call() as `new`."""
+    if isinstance(value, _core.Tensor):
+        return _core.astype(value, new) if value.dtype == old else value
+    if isinstance(value, dict):
+        return {key: _each(one, old, new) for key, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        parts = [_each(one, old, new) for one in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
 _taken = weakref.WeakKeyDictionary()  # a layer's dtype that floating inputs are converted to; None: they stay as they are
 
 
@@ -56,7 +114,7 @@ class Layer(Module):
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
-        self._made_with = _Arguments(args, kwargs)
+        self._made_with, self._policy = _Arguments(args, kwargs), _core.nn.policy()
         return self
 
     def __init__(self, name: str | None = None, trainable: bool = True):
@@ -93,7 +151,8 @@ class Layer(Module):
         if weights is None:
             return
         kind, *args = self._core_made.args
-        core = self._core = getattr(_core.nn, kind)(*args)
+        with set_policy(self._policy):
+            core = self._core = getattr(_core.nn, kind)(*args)
         if "shapes" in self._core_made.kwargs:
             core._take_weights(weights)
             core.build(*self._core_made.kwargs["shapes"])
@@ -126,6 +185,10 @@ class Layer(Module):
         return result
 
     def _run(self, args, kwargs, training):
+        half = _HALF.get(self._policy)
+        return self._called(args, kwargs, training) if half is None else _each(self._called(args, kwargs, training), _core.float32, half)
+
+    def _called(self, args, kwargs, training):
         if not self.built:
             self._build_once(args, kwargs)
         call = self.call
@@ -169,7 +232,7 @@ class Layer(Module):
         takes = _taken.get(self, _taken)
         if takes is _taken:
             own = [] if "_core" in vars(self) else [v.dtype for v in vars(self).values() if isinstance(v, _core.Variable) and "float" in v.dtype.name]
-            takes = _taken[self] = own[0] if own else None
+            takes = _taken[self] = own[0] if own else None if "_core" in vars(self) else _HALF.get(self._policy)
         if takes is None:
             return args
         return tuple(_core.astype(x, takes) if "float" in str(getattr(x, "dtype", "")) and x.dtype != takes else x for x in args)

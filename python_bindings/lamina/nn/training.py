@@ -12,6 +12,7 @@ from ..progress import ProgressBar
 from .callbacks import CallbackList, History
 from .feeding import cut, inputs_of, made_feed, with_classes
 from .launches import Launches
+from .layer import widened
 from . import masks
 from .resume import Run
 
@@ -36,7 +37,10 @@ class Training:
         its outputs, or the names of the layers that make them; the whole is their sum, times loss_weights in the same form. Its metrics are lists or a dict likewise.
         run_eagerly runs the Python code for every batch, for debugging.
         """
-        self.optimizer = optim.get(optimizer)
+        scaled = self._policy == "mixed_float16"
+        self.optimizer = optim._made(optimizer, **({"dynamic_loss_scale": True} if scaled else {}))
+        if scaled and not getattr(self.optimizer, "_switches", {"dynamic_loss_scale": True})["dynamic_loss_scale"]:
+            warnings.warn(f"compile: {self.name} computes in float16, and {self.optimizer.name} has no loss scale, so small gradients become 0: pass dynamic_loss_scale=True to it", stacklevel=2)
         self.loss = _each(loss, lambda one: None if one is None else losses_module.get(one))
         self._loss_weights = loss_weights
         self._metrics, self._metric_outputs = [], []
@@ -208,7 +212,7 @@ class Training:
 
     def _run_train_step(self, inputs, labels, weights=None):
         with _core.GradientTape() as tape:
-            predictions = self(inputs, training=True)
+            predictions = widened(self, self(inputs, training=True))
             loss, parts = self._losses_of(labels, predictions, weights)
             loss = self._regularized(loss)
             minimized = self.optimizer.scale_loss(loss) if hasattr(self.optimizer, "scale_loss") else loss
@@ -228,7 +232,7 @@ class Training:
                 self.optimizer.add_variables(self.trainable_variables)
 
     def _run_test_step(self, inputs, labels, weights=None):
-        predictions = self(inputs, training=False)
+        predictions = widened(self, self(inputs, training=False))
         loss, parts = self._losses_of(labels, predictions, weights)
         return (self._regularized(loss), *parts, *self._measured(labels, predictions))
 
@@ -238,7 +242,7 @@ class Training:
         return loss
 
     def _run_predict_step(self, inputs):
-        return self(inputs, training=False)
+        return widened(self, self(inputs, training=False))
 
     def _outputs_with(self, labels, predictions) -> list:
         """[(name, labels, predictions)] of each output."""

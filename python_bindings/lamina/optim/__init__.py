@@ -21,12 +21,17 @@ _BY_NAME = {cls.__name__.lower(): cls for cls in (SGD, RMSprop, Adagrad, Adam, A
 
 def get(optimizer):
     """The optimizer for a name or class, with its defaults, or the object itself."""
+    return _made(optimizer)
+
+
+def _made(optimizer, **options):
+    """get(); an optimizer of Lamina that it makes takes the options."""
     if isinstance(optimizer, str):
         if optimizer.lower() not in _BY_NAME:
             raise _core.unknown_name("optimizer", optimizer, sorted(_BY_NAME))
-        return _BY_NAME[optimizer.lower()]()
+        optimizer = _BY_NAME[optimizer.lower()]
     if isinstance(optimizer, type):
-        optimizer = optimizer()
+        optimizer = optimizer(**options if issubclass(optimizer, Optimizer) else {})
     if not hasattr(optimizer, "apply_gradients"):
         raise errors.TypeMismatch(f"{errors.a_type(optimizer)} is not an optimizer", fix="pass a name or one of lm.optim")
     return optimizer
