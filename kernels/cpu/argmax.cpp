@@ -44,15 +44,18 @@ int64_t argmax_of_line(const T* x, int64_t n) {
       here = *std::max_element(x + i, x + i + count);
     if (beats(here, high)) high = here, at = i;
   }
-  constexpr int64_t kBlock = 64;
-  for (;; at += kBlock) {
-    int found = at + kBlock > n;
-    if (!found)
-      for (int64_t j = 0; j < kBlock; ++j) found |= (x[at + j] == high) | (x[at + j] != x[at + j]);
-    if (!found) continue;
-    while (x[at] != high && x[at] == x[at]) ++at;
-    return at;
-  }
+  const auto first = [&](auto wanted) {
+    constexpr int64_t kBlock = 64;
+    for (;; at += kBlock) {
+      int found = at + kBlock > n;
+      if (!found)
+        for (int64_t j = 0; j < kBlock; ++j) found |= wanted(x[at + j]);
+      if (!found) continue;
+      while (!wanted(x[at])) ++at;
+      return at;
+    }
+  };
+  return high == high ? first([high](T v) { return v == high; }) : first([](T v) { return v != v; });
 }
 
 template <class T>
