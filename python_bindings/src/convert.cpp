@@ -34,13 +34,18 @@ PyObject* numpys(const char* name, PyObject*& place) {
   return place;
 }
 
+// numpy.ndarray, kept when is_array first sees one: NumPy is not imported for the question.
+PyTypeObject* ndarray_type = nullptr;
+
 // Converts a NumPy array, or what NumPy can convert to one. Copies.
 Tensor tensor_from_array(nb::handle value) {
-  if (std::strcmp(Py_TYPE(value.ptr())->tp_name, "MaskedArray") == 0 && nb::cast<bool>(numpy().attr("ma").attr("is_masked")(value)))
+  const bool plain = Py_TYPE(value.ptr()) == ndarray_type;
+  if (!plain && std::strcmp(Py_TYPE(value.ptr())->tp_name, "MaskedArray") == 0 &&
+      nb::cast<bool>(numpy().attr("ma").attr("is_masked")(value)))
     throw_type_error("a masked array with masked elements does not become a tensor", "a tensor has a value at every place",
                      "fill them, array.filled(0), and pass the mask as a tensor of its own");
   // PyTorch's, JAX's: through DLPack, since not all of them give NumPy their memory. The copy is safe from changes in place.
-  if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), "__dlpack__") &&
+  if (!plain && PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), "__dlpack__") &&
       !nb::isinstance(value, numpy().attr("ndarray")) && !nb::isinstance(value, numpy().attr("generic"))) {
     const Tensor shared = tensor_from_dlpack(nb::borrow(value));
     return shared.device().kind == DeviceKind::cpu ? constant(shared.data(), shared.type()) : shared;
@@ -295,10 +300,9 @@ bool is_array(PyObject* o) {
   if (PyLong_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyUnicode_Check(o) || PyBytes_Check(o) || is_tensor(o))
     return false;
   PyTypeObject* type = Py_TYPE(o);
-  static PyTypeObject* last_array = nullptr;  // numpy.ndarray, once seen
-  if (type == last_array) return true;
+  if (type == ndarray_type) return true;
   if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__array__") == 0 || is_variable(o)) return false;
-  if (std::strcmp(type->tp_name, "numpy.ndarray") == 0) last_array = type;
+  if (std::strcmp(type->tp_name, "numpy.ndarray") == 0) ndarray_type = type;
   return true;
 }
 
