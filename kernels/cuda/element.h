@@ -95,6 +95,7 @@ LAMINA_DEVICE void store_as(void* data, DType dtype, int64_t i, T v) {
     case DType::i8: static_cast<int8_t*>(data)[i] = int8_t(v); return;
     case DType::u8: static_cast<uint8_t*>(data)[i] = uint8_t(v); return;
     case DType::boolean: static_cast<uint8_t*>(data)[i] = v != T(0); return;
+    default: return;  // the others are moved, not computed
   }
 }
 
