@@ -25,7 +25,7 @@ def outcome(program, folder):
             warnings.simplefilter("ignore")
             runpy.run_path(str(path))
     except Exception as error:
-        return f"{type(error).__name__}: {error}".replace(str(folder) + os.sep, "").replace(lm.cuda.why_unavailable() or "-", "(why there is no GPU)")
+        return f"{type(error).__name__}: {error}".replace(str(folder) + os.sep, "").replace(lm.cuda.why_unavailable() or "-", "(why there is no GPU)").replace(f" and {len(dir(lm)) - 24} more", " and (others) more")
     finally:
         os.chdir(before)
         lm.config.run_functions_eagerly(False)
