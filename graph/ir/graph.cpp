@@ -29,43 +29,52 @@ Value Graph::add(const OpDef& op, AttrsRef attrs, std::vector<Value> in, std::ve
     static const AttrsRef none = make_attrs(NoAttrs{});
     attrs = op.parse_attrs == Attrs<NoAttrs>::parse ? none : op.parse_attrs(op.name, {});
   }
-  Node node{.op = &op,
-            .attrs = std::move(attrs),
-            .inputs = std::move(in),
-            .types = {},
-            .regions = std::move(regions),
-            .line = place.line,
-            .scope = place.scope,
-            .device = place.device};
-  return copy(node, node.inputs);
+  return append({.op = &op,
+                 .attrs = std::move(attrs),
+                 .inputs = std::move(in),
+                 .types = {},
+                 .regions = std::move(regions),
+                 .line = place.line,
+                 .scope = place.scope,
+                 .device = place.device});
 }
 
 Value Graph::copy(const Node& node, std::vector<Value> in) {
-  if (node.op->inputs >= 0 && int(in.size()) != node.op->inputs)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(node.op->name, " was given ", in.size(), in.size() == 1 ? " input" : " inputs"),
-                                              .where = text(node.line),
-                                              .why = cat("it takes ", node.op->inputs),
-                                              .fix = ""});
+  return append({.op = node.op,
+                 .attrs = node.attrs,
+                 .inputs = std::move(in),
+                 .types = {},
+                 .regions = node.regions,
+                 .line = node.line,
+                 .scope = node.scope,
+                 .device = node.device});
+}
+
+Value Graph::append(Node node) {
+  if (node.op->inputs >= 0 && int(node.inputs.size()) != node.op->inputs)
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(node.op->name, " was given ", node.inputs.size(), node.inputs.size() == 1 ? " input" : " inputs"),
+                 .where = text(node.line),
+                 .why = cat("it takes ", node.op->inputs),
+                 .fix = ""});
   if (int(node.regions.size()) != node.op->regions)
     throw Error(ErrorKind::invalid_argument, {.what = cat(node.op->name, ": there are ", node.regions.size(), " regions"),
                                               .where = text(node.line),
                                               .why = cat("it has ", node.op->regions),
                                               .fix = ""});
   std::vector<TensorType> types;
-  types.reserve(in.size());
-  for (Value v : in) {
+  types.reserve(node.inputs.size());
+  for (Value v : node.inputs) {
     if (!v.valid() || v.node >= size()) internal_error(cat(node.op->name, " was given a value that is not in its graph"));
     types.push_back(type(v));
   }
-  Node added = node;
-  added.inputs = std::move(in);
   try {
-    added.types = node.op->infer({*node.attrs, types, node.regions});
-    require_possible(*node.op, added.types);
+    node.types = node.op->infer({*node.attrs, types, node.regions});
+    require_possible(*node.op, node.types);
   } catch (const Error& e) {
     throw node.line.known() ? e.at(text(node.line)) : e;
   }
-  nodes_.push_back(std::move(added));
+  nodes_.push_back(std::make_shared<const Node>(std::move(node)));
   return {size() - 1, 0};
 }
 

@@ -1,5 +1,6 @@
 // Graph: typed nodes in program order. Every node comes after its inputs; nodes with effects on one resource run in this order.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,38 @@ struct Node {
   SourceLine line;                // the user's
   std::string scope;              // "layer1/": prefix of its printed name
   std::optional<Device> device;   // the user's choice; empty: the planner decides
+};
+
+// A node in a graph: never changed, and shared by the graphs that have it unchanged in the same place.
+using NodeRef = std::shared_ptr<const Node>;
+
+// The nodes of a graph, to iterate over.
+class Nodes {
+ public:
+  class iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = Node;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Node*;
+    using reference = const Node&;
+    iterator() = default;
+    explicit iterator(const NodeRef* at) : at_(at) {}
+    const Node& operator*() const { return **at_; }
+    const Node* operator->() const { return at_->get(); }
+    iterator& operator++() { return ++at_, *this; }
+    iterator operator++(int) { return iterator(at_++); }
+    bool operator==(const iterator&) const = default;
+
+   private:
+    const NodeRef* at_ = nullptr;
+  };
+  explicit Nodes(const std::vector<NodeRef>& nodes) : begin_(nodes.data()), end_(nodes.data() + nodes.size()) {}
+  iterator begin() const { return iterator(begin_); }
+  iterator end() const { return iterator(end_); }
+
+ private:
+  const NodeRef *begin_, *end_;
 };
 
 // A Variable that the graph reads or writes. Nodes name it by its index in the list.
@@ -47,11 +80,11 @@ class LAMINA_API Graph {
   Value add_constant(Literal value);
   int add_resource(Resource resource);
 
-  const Node& operator[](int node) const { return nodes_.at(size_t(node)); }
-  const Node& operator[](Value v) const { return nodes_.at(size_t(v.node)); }
+  const Node& operator[](int node) const { return *nodes_.at(size_t(node)); }
+  const Node& operator[](Value v) const { return *nodes_.at(size_t(v.node)); }
   const TensorType& type(Value v) const { return (*this)[v].types.at(size_t(v.result)); }
   int size() const { return int(nodes_.size()); }
-  const std::vector<Node>& nodes() const { return nodes_; }
+  Nodes nodes() const { return Nodes(nodes_); }
   void truncate(int size);  // removes the last nodes: undoes a failed trace
 
   std::vector<Value> inputs;  // the graph's parameters, in order
@@ -60,7 +93,9 @@ class LAMINA_API Graph {
   Place place;  // given to each node that add() makes from now on
 
  private:
-  std::vector<Node> nodes_;
+  friend class Rewriter;
+  Value append(Node node);  // infers its types
+  std::vector<NodeRef> nodes_;
 };
 
 struct InputAttrs {

@@ -72,6 +72,7 @@ bool equal(const Graph& a, const Graph& b) {
     if (!(a.resources[i].type == b.resources[i].type)) return false;
   for (int i = 0; i < a.size(); ++i) {
     const Node &x = a[i], &y = b[i];
+    if (&x == &y) continue;
     if (x.op != y.op || x.inputs != y.inputs || x.types != y.types || x.device != y.device || x.regions.size() != y.regions.size() ||
         !same_attrs(x, y))
       return false;

@@ -54,6 +54,23 @@ void Rewriter::map_results(int node, Value first) {
     now_[size_t(i)] = {first.node, first.result + r};
 }
 
+// Inputs of the same types give results of the same types. A node whose inputs have kept their numbers, too, is shared.
+Value Rewriter::copy(int node) {
+  const Node& old = from[node];
+  std::vector<Value> inputs = (*this)[old.inputs];
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (&to[inputs[i]] != &from[old.inputs[i]] && !(to.type(inputs[i]) == from.type(old.inputs[i]))) return copy(node, old);
+  if (inputs == old.inputs) {
+    to.nodes_.push_back(from.nodes_[size_t(node)]);
+  } else {
+    Node now = old;
+    now.inputs = std::move(inputs);
+    to.nodes_.push_back(std::make_shared<const Node>(std::move(now)));
+  }
+  map_results(node, {to.size() - 1, 0});
+  return {to.size() - 1, 0};
+}
+
 Value Rewriter::copy(int node, const Node& changed) {
   const Value first = to.copy(changed, (*this)[changed.inputs]);
   map_results(node, first);

@@ -36,7 +36,7 @@ class LAMINA_API Rewriter {
   void map_results(int node, std::span<const Value> now);
   void map_results(int node, Value first);
   // Copies a node, or a changed form of it, with mapped inputs. Maps its results and returns the first.
-  Value copy(int node) { return copy(node, from[node]); }
+  Value copy(int node);
   Value copy(int node, const Node& changed);
   // Nodes added to `to` from now on get this node's line, scope and device.
   void stand_at(int node);

@@ -202,8 +202,8 @@ Graph sweep(const Graph& g) {
 // Dropping values in an inner loop may make values of an outer loop unused, so sweeps repeat until nothing changes. Each sweep covers the
 // whole graph; separate sweeps per region would multiply with the nesting depth.
 Graph drop_unused_loop_values(const Graph& g) {
+  if (std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return g;
   Graph now = sweep(g);
-  if (std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return now;
   for (Graph next = sweep(now); !ir::equal(now, next); next = sweep(now)) now = std::move(next);
   return now;
 }

@@ -15,12 +15,18 @@ enum class Stage : uint8_t {
   plan,      // of each compiled graph, with concrete shapes; regions of loops and branches are compiled separately
 };
 
+enum class Where : uint8_t {
+  here,        // on the graph; what it does in regions, it does itself
+  everywhere,  // on the regions of loops and branches, innermost first, and on the graph
+  at_regions,  // the same, except on graphs in which no node has regions: it leaves those as they are
+};
+
 struct Pass {
   const char* name;
   ir::Graph (*run)(const ir::Graph&, const Target&);
   Numbers numbers;
   Stage stage;
-  bool in_regions;  // also run on the regions of loops and branches, innermost first
+  Where where;
   const char* doc;  // one sentence; for a pass that stands twice also why it stands here
 };
 LAMINA_API const std::vector<Pass>& pipeline();  // in the order in which they run
@@ -41,7 +47,7 @@ struct Optimized {
 LAMINA_API Optimized optimize(const ir::Graph& g, const Target& target = {});
 // The same for Stage::plan, without times. Empty when no pass changes the graph.
 LAMINA_API std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, const Target& target);
-// Runs one pass on g, and on the regions of its loops and branches where Pass::in_regions is set.
+// Runs one pass on g where Pass::where says.
 LAMINA_API ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, const Target& target = {});
 // For tests: passes that are off in this thread, besides LAMINA_DISABLE.
 LAMINA_API void set_disabled_passes(std::vector<std::string> names);

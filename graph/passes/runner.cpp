@@ -86,15 +86,20 @@ void each_pass(F&& run) {
 void set_disabled_passes(std::vector<std::string> names) { disabled_here = std::move(names); }
 
 ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, const Target& target) {
-  if (!pass.in_regions || std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return pass.run(g, target);
+  const auto no_node = [&](auto&& is) { return std::none_of(g.nodes().begin(), g.nodes().end(), is); };
+  if (pass.where == Where::at_regions && no_node([](const Node& node) { return !node.regions.empty(); })) return g;
+  if (pass.where == Where::here || no_node(ops::owns_programs)) return pass.run(g, target);
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
+    if (!ops::owns_programs(g[i])) {
+      rewriter.copy(i);
+      continue;
+    }
     Node node = g[i];
-    if (ops::owns_programs(node))
-      for (ir::GraphRef& region : node.regions) {
-        Graph changed = run_everywhere(pass, *region, target.inside(node));
-        if (!ir::equal(changed, *region)) region = std::make_shared<const Graph>(std::move(changed));
-      }
+    for (ir::GraphRef& region : node.regions) {
+      Graph changed = run_everywhere(pass, *region, target.inside(node));
+      if (!ir::equal(changed, *region)) region = std::make_shared<const Graph>(std::move(changed));
+    }
     rewriter.copy(i, node);
   }
   return pass.run(rewriter.finish(), target);
