@@ -39,6 +39,15 @@ void copy_axes(const T* x, T* y, const Axes& a, int axis) {
       for (int64_t i = 0; i < n; ++i) y[i * to] = x[i * from];
     return;
   }
+  // Elements that are repeated: one loop for each place among the copies, over as many elements as stay in the cache.
+  if (const int64_t m = a.shape[axis + 1]; axis == a.rank - 2 && a.from[axis + 1] == 0 && m <= 16) {
+    constexpr int64_t kChunk = 512;
+    const int64_t to1 = a.to[axis + 1];
+    for (int64_t i = 0; i < n; i += kChunk)
+      for (int64_t q = 0; q < m; ++q)
+        for (int64_t p = i; p < std::min(n, i + kChunk); ++p) y[p * to + q * to1] = x[p * from];
+    return;
+  }
   // Transposes in squares, so that whole cache lines are used on both sides.
   if (axis == a.rank - 2 && from == 1 && a.from[axis + 1] > 1) {
     constexpr int64_t kSide = 16;
