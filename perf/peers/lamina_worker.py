@@ -63,6 +63,21 @@ def ten_thousand_ops(v):
     return v
 
 
+def first_call(layers):
+    """A function that traces, plans and runs a step of a net so deep, as new each time."""
+    weights, biases = [lm.Variable(lm.eye(64)) for _ in range(layers)], [lm.Variable(lm.zeros([64])) for _ in range(layers)]
+    sgd, variables, rows = lm.optim.SGD(0.01), weights + biases, lm.ones([20, 64])
+
+    def deep_step(h):
+        with lm.GradientTape() as tape:
+            for w, b in zip(weights, biases):
+                h = lm.relu(h @ w + b)
+            cost = lm.mean(lm.square(h))
+        sgd.apply_gradients(list(zip(tape.gradient(cost, variables), variables)))
+        return cost
+    return lambda: lm.function(deep_step)(rows)
+
+
 def written(v, n):
     i = lm.constant(0)
     while i < n:
@@ -99,6 +114,7 @@ if options.form == "call" and options.network == "hundred":
     works |= {"cached_call": repeat(lambda: plus_one(small)), "cached_call_200": repeat(lambda: one_of_many(tree)), "eager_op": repeat(lambda: small + small)}
     works["trace_and_compile"] = repeat(lambda: lm.function(one_step)(x, y))
     works["trace_10000"] = repeat(lambda: lm.function(ten_thousand_ops).get_concrete_function(lm.TensorSpec([4], lm.float32)))
+    works |= {f"first_call_{layers}": repeat(first_call(layers)) for layers in (1_000, 4_000)}
     if hasattr(lm, "fori_loop"):
         numbers, (rows, matrix) = lm.ones([64]), (lm.constant(a) for a in worker.loop_weights())
         loop_numbers = lm.function(lambda v: lm.fori_loop(0, worker.LOOP, lambda _, u: u * 0.999 + 1, v))
