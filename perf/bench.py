@@ -29,7 +29,7 @@ from worker import CALLS, LOOPS, MATMULS, NETWORKS, TRACES  # noqa: E402
 FASTEST = [("jax_worker.py", "list"), ("jax_worker.py", "stacked"), ("jax_worker.py", "steps"), ("tensorflow_worker.py", "graph"),
            ("onnxruntime_worker.py", "forward")]
 # Slower than those in every measured network; part of the benchmark's own row, and of all rows with --all-peers.
-OTHERS = [("tensorflow_worker.py", "xla"), ("pytorch_worker.py", "eager"), ("pytorch_worker.py", "compile")]
+OTHERS = [("tensorflow_worker.py", "xla"), ("pytorch_worker.py", "eager"), ("pytorch_worker.py", "compile"), ("pytorch_worker.py", "aot"), ("keras_worker.py", "fit")]
 
 
 class Program:

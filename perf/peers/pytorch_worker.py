@@ -1,11 +1,15 @@
 """PyTorch: a training step and a forward pass, eager or compiled. usage: pytorch_worker.py THREADS NETWORK BATCH FORM
 
 FORM "eager", with the optimizer's foreach form, or "compile": torch.compile of the whole forward pass with its loss; the optimizer's step is
-compiled too. Copies of a network are batched products, as torch.func.vmap makes them.
+compiled too. FORM "aot": the forward pass alone, exported and compiled ahead of time by AOTInductor. Copies of a network are batched
+products, as torch.func.vmap makes them.
 """
+import os
+import tempfile
+
 import worker
 
-options = worker.arguments(["eager", "compile"])
+options = worker.arguments(["eager", "compile", "aot"])
 network = worker.NETWORKS[options.network]
 worker.pin(options.threads)
 with worker.importing() as imported:
@@ -52,6 +56,16 @@ forward = lambda x: logits_of(x, False)
 update = optimizer.step
 if options.form == "compile":
     loss_of, forward, update = torch.compile(loss_of), torch.compile(forward), torch.compile(optimizer.step)
+if options.form == "aot":
+    layers = [(w.detach(), b.detach()) for w, b in layers]
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return logits_of(x, False)
+
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        package = torch._inductor.aoti_compile_and_package(torch.export.export(Net(), (x,)), package_path=os.path.join(folder, "net.pt2"))
+        forward = torch._inductor.aoti_load_package(package)
 
 
 def steps(n):
@@ -69,7 +83,7 @@ def forwards(n):
             forward(x)
 
 
-works = {"step": steps, "forward": forwards}
+works = {"forward": forwards} if options.form == "aot" else {"step": steps, "forward": forwards}
 if options.network == "hundred" and options.form == "compile":
     plus_one, one_of_many = torch.compile(lambda v: v + 1), torch.compile(lambda t: t["layer_7"][3] + 1)
     one, tree = torch.ones(4), worker.leaves(torch.ones)

@@ -16,7 +16,7 @@ LOOP = 1000  # iterations of a measured loop
 # Further measurements that programs may support, besides the network's step and forward pass.
 CALLS = ("cached_call", "cached_call_200", "eager_op")
 LOOPS = ("loop_numbers", "loop_op", "loop_written", "loop_dense")
-TRACES = ("trace_and_compile", "trace_10000", "first_call_1000", "first_call_4000")
+TRACES = ("trace_and_compile", "trace_10000", "first_call_4000")
 MATMULS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # size of matmul_worker.py's matrices
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7  # of Adam
 
