@@ -28,9 +28,10 @@ void train(const std::string& folder) {
     adam.apply_gradients(tape.gradient(cost, net.trainable_variables()), net.trainable_variables());
     return cost;
   });
-  double cost = 0;
-  for (int i = 0; i < 2000; ++i) cost = step().item<double>();
-  std::fprintf(stderr, "mean squared error %.5f\n", cost);
+  for (int i = 1; i <= 2000; ++i) {
+    const double cost = step().item<double>();
+    if (i % 500 == 0) std::fprintf(stderr, "step %4d: mean squared error %.5f\n", i, cost);
+  }
 
   // One graph for any number of points.
   auto height = lm::function([&](lm::Tensor points) { return net(points); },

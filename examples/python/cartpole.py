@@ -15,16 +15,6 @@ STEPS, EPISODES = 200, 64
 State = tuple[lm.Tensor, lm.Tensor]
 
 
-class Policy(lm.nn.Model):
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden, self.head = lm.nn.Dense(32, activation="tanh"), lm.nn.Dense(2)
-
-    def call(self, x: lm.Tensor) -> lm.Tensor:
-        scores: lm.Tensor = self.head(self.hidden(x))
-        return scores
-
-
 def moved(state: lm.Tensor, right: lm.Tensor) -> lm.Tensor:
     """The states [episodes, 4] after 1/50 second; right: whether the cart is pushed to the right."""
     x, speed, angle, turn = state[:, 0], state[:, 1], state[:, 2], state[:, 3]
@@ -40,14 +30,15 @@ def upright(state: lm.Tensor) -> lm.Tensor:
     return lm.logical_and(lm.abs(state[:, 0]) < 2.4, lm.abs(state[:, 2]) < 0.2095)
 
 
-def episodes(policy: Policy, count: int, sample: bool) -> tuple[lm.Tensor, lm.Tensor]:
+def episodes(policy: lm.nn.Model, count: int, sample: bool) -> tuple[lm.Tensor, lm.Tensor]:
     """Log-probabilities of the actions taken, and 1 while an episode lasts, both [STEPS, count]."""
     def one(carried: State, _: None) -> tuple[State, tuple[object, lm.Tensor]]:
         state, going = carried
-        scores = lm.log_softmax(policy(state))
-        right = lm.random.uniform((count,)) < lm.exp(scores[:, 1]) if sample else scores[:, 1] > scores[:, 0]
+        scores = policy(state)
+        lean = scores[:, 1] - scores[:, 0]
+        right = lm.random.uniform((count,)) < lm.sigmoid(lean) if sample else lean > 0
         state = lm.stop_gradient(moved(state, right))
-        taken = lm.where(right, scores[:, 1], scores[:, 0])
+        taken = -lm.softplus(lm.where(right, -lean, lean))
         return (state, lm.logical_and(going, upright(state))), (taken, going.astype(lm.float32))
 
     start = lm.random.uniform((count, 4), -0.05, 0.05)
@@ -61,8 +52,8 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     lm.random.set_seed(given.seed)
-    policy, adam = Policy(), lm.optim.Adam(0.01)
-    policy(lm.zeros((1, 4)))  # creates the weights
+    policy = lm.nn.Sequential([lm.nn.Input((4,)), lm.nn.Dense(32, activation="tanh"), lm.nn.Dense(2)])
+    adam = lm.optim.Adam(0.01)
 
     @lm.function
     def train(updates: lm.Tensor) -> lm.Tensor:

@@ -47,10 +47,11 @@ def main() -> None:
     seeds = [given.seed + k for k in range(32)]
     nets = lm.nn.stack(build, 32, seeds=seeds)
     train_all = lm.function(lm.vmap(steps(nets, lm.optim.SGD(lm.per_model(rates))), in_axes=None))
-    for order in epochs:
-        losses = train_all(images[order], labels[order])
+    for epoch, order in enumerate(epochs):
+        losses = train_all(images[order], labels[order]).numpy().mean(1)
+        print(f"epoch {epoch + 1}: training losses from {losses.min():.3f} to {losses.max():.3f}")
     accuracies = lm.vmap(lambda x, y: lm.metrics.accuracy(y, nets(x)), in_axes=None)(images[test], labels[test]).numpy()
-    for rate, cost, accuracy in zip(rates, losses.numpy().mean(1), accuracies):
+    for rate, cost, accuracy in zip(rates, losses, accuracies):
         print(f"learning rate {rate:6.4f}: training loss {cost:6.3f}, test accuracy {accuracy:.3f}")
 
     best = int(accuracies.argmax())

@@ -27,19 +27,22 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     lm.random.set_seed(given.seed)
-    train, valid, test = friedman(3000, seed=1), friedman(1000, seed=2), friedman(1000, seed=3)
-    feed = lm.data.Dataset.from_tensor_slices(train).shuffle(seed=given.seed).batch(50)
+    (x, y), valid, test = friedman(3000, seed=1), friedman(1000, seed=2), friedman(1000, seed=3)
 
     net = lm.nn.Sequential([lm.nn.Input((10,)), lm.nn.Dense(64, "tanh"), lm.nn.Dense(64, "tanh"), lm.nn.Dense(1)])
-    adam, loss = lm.optim.Adam(), lm.losses.MeanSquaredError()
+    adam, loss = lm.optim.Adam(lm.optim.schedules.CosineDecay(0.002, given.epochs * 60)), lm.losses.MeanSquaredError()
 
     @lm.function
-    def step(x: lm.Tensor, y: lm.Tensor) -> lm.Tensor:
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x))
-        gradients, _ = lm.optim.clip_by_global_norm(tape.gradient(cost, net.trainable_variables), 5.0)
-        adam.apply_gradients(zip(gradients, net.trainable_variables))
-        return cost
+    def train(x: lm.Tensor, y: lm.Tensor) -> lm.Tensor:
+        """One epoch: the mean loss of its batches."""
+        mean = lm.constant(0.0)
+        for rows in lm.random.permutation(x.shape[0]).reshape((-1, 50)):
+            with lm.GradientTape() as tape:
+                cost = loss(y[rows], net(x[rows]))
+            gradients, _ = lm.optim.clip_by_global_norm(tape.gradient(cost, net.trainable_variables), 5.0)
+            adam.apply_gradients(zip(gradients, net.trainable_variables))
+            mean = mean + cost * (50 / x.shape[0])
+        return mean
 
     @lm.function
     def error(x: lm.Tensor, y: lm.Tensor) -> lm.Tensor:
@@ -47,13 +50,11 @@ def main() -> None:
 
     best, best_epoch, weights = math.inf, 0, net.get_weights()
     for epoch in range(given.epochs):
-        adam.learning_rate = 0.001 * (1 + math.cos(math.pi * epoch / given.epochs))
-        total = sum(float(step(x, y)) for x, y in feed)
-        found = float(error(*valid))
+        mean, found = train(x, y), float(error(*valid))
         if found < best:
             best, best_epoch, weights = found, epoch, net.get_weights()
         if epoch % 10 == 0:
-            print(f"epoch {epoch:3}: training loss {total / len(feed):7.3f}, validation {found:7.3f}")
+            print(f"epoch {epoch:3}: training loss {float(mean):7.3f}, validation {found:7.3f}")
         if epoch - best_epoch >= 20:
             break
     net.set_weights(weights)

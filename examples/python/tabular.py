@@ -65,10 +65,12 @@ def main() -> None:
 
     draw = np.random.default_rng(given.seed)
     own = draw.integers(len(x), size=(MEMBERS, len(x)))  # each member's rows, drawn with repetition (Breiman 1996)
-    for _ in range(given.epochs):
+    for epoch in range(given.epochs):
         order = draw.permuted(own, axis=1)
         for rows in np.split(order, 25, axis=1):
-            step(x[rows], y[rows])
+            cost = step(x[rows], y[rows])
+        if epoch % 10 == 9:
+            print(f"epoch {epoch + 1:3}: training loss {cost.numpy().mean():.4f}")
 
     predicted = lm.vmap(nets, in_axes=None)(test_x).numpy()
     members = np.sqrt(np.mean((predicted - test_y) ** 2, (1, 2)))
