@@ -28,7 +28,7 @@ def main():
         sys.exit("the peers are not installed\n  fix: ./dev bench installs them")
     times = {"Lamina": [], "JAX": []}
     for seed in range(given.rounds):
-        for name, python, program in (("Lamina", sys.executable, "examples/python/cartpole.py"), ("JAX", jax, "perf/peers/cartpole_jax.py")):
+        for name, python, program in (("Lamina", sys.executable, "examples/python/cartpole.py"), ("JAX", jax, "perf/peers/programs/cartpole_jax.py")):
             each, reached = milliseconds(python, program, given.updates, seed)
             times[name].append(each)
             print(f"{name:<8} seed {seed}: {each:8.1f} ms for an update, mean return {reached:.1f}", flush=True)
