@@ -8,7 +8,7 @@ import json
 import os
 import time
 
-os.environ["LAMINA_THREADS"] = "1"
+os.environ.setdefault("LAMINA_THREADS", "1")
 
 import numpy as np
 
