@@ -217,6 +217,7 @@ def _run(arguments):
               "Prints the mpirun or srun command that it runs. The exit status is the job's.")
     one.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of processes")
     one.add_argument("--restarts", type=int, default=0, metavar="N", help="how often a failed job is started again; it goes on from its last checkpoint")
+    one.add_argument("--json", action="store_true", help="prints what ran, and its status and seconds, as a line of JSON behind what the ranks print")
     one.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="train.py, or any program, and its arguments")
     one = add("plan", lambda lm, given, out: _planned(given, rest), "models a program's training step on one GPU and on several, which need not be there", "python -m lamina plan --devices 8xH100 train.py",
               "Runs the program up to its first training step.")
@@ -246,7 +247,7 @@ def _run(arguments):
 def _launched(given):
     from lamina import _launch
 
-    return _launch.launch(given.ranks, given.program, given.restarts)
+    return _launch.launch(given.ranks, given.program, given.restarts, as_json=given.json)
 
 
 def _planned(given, rest):

@@ -1,6 +1,7 @@
 """``python -m lamina launch``: starts a program as several ranks by mpirun, or by srun inside of a Slurm allocation, and shows the command."""
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -40,8 +41,9 @@ def command(ranks, program, environment, cores, which=shutil.which, version=_ver
     return out + words, settings
 
 
-def launch(ranks, program, restarts=0, out=None):
-    """Runs the job, again after a failure up to `restarts` times, unless it is itself told to end. Returns the exit status of the last run."""
+def launch(ranks, program, restarts=0, out=None, as_json=False):
+    """Runs the job, again after a failure up to `restarts` times, unless it is itself told to end. Returns the exit status of the last run. `as_json`: what ran is said as a
+    line of JSON behind what the job prints."""
     if program and program[0] == "--":
         program = program[1:]
     if not program:
@@ -56,14 +58,17 @@ def launch(ranks, program, restarts=0, out=None):
     if not (os.path.exists(program[0]) if program[0].endswith(".py") else program[0] == "-m" or shutil.which(program[0])):
         raise errors.NotFound(f"launch: there is no program {program[0]}", "the command line", "every rank would fail to start it", "write python -m lamina launch -n 4 train.py, with its arguments behind it")
     shown = " ".join([*(f"{name}={value}" for name, value in settings.items()), shlex.join(words)])
+    begin, says = time.perf_counter(), sys.stderr if as_json else out or sys.stdout
     for run in range(restarts + 1):
-        print(f"lamina launch: {shown}", file=out or sys.stdout, flush=True)
+        print(f"lamina launch: {shown}", file=says, flush=True)
         status, told = _run(words, settings)
         if told or status == 0 or run == restarts:
-            return status
-        print(f"lamina launch: the job has ended with {status}; restart {run + 1} of {restarts}", file=out or sys.stdout, flush=True)
+            break
+        print(f"lamina launch: the job has ended with {status}; restart {run + 1} of {restarts}", file=says, flush=True)
         time.sleep(0.2)  # for what the launcher leaves behind
-    return 0
+    if as_json:
+        print(json.dumps({"ranks": ranks, "command": words, "settings": settings, "runs": run + 1, "status": status, "seconds": time.perf_counter() - begin}), file=out or sys.stdout)
+    return status
 
 
 def _run(words, settings):

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def test_every_command_has_help_with_an_example_and_exit_codes(command):
     done = lamina(command, "--help")
     assert done.returncode == 0 and not done.stderr
     assert f"example: python -m lamina {command}" in done.stdout and "exit status: 0 done, 1 failed" in done.stdout
-    assert ("--json" in done.stdout) == (command != "launch")
+    assert "--json" in done.stdout
     wrong = lamina(command, "--no-such-option")
     assert wrong.returncode == 2 and "usage:" in wrong.stderr and not wrong.stdout
 
@@ -193,3 +194,16 @@ def test_a_saved_model_needs_no_signature(tmp_path):
     assert data(lamina("explain", "net", "--json", folder=tmp_path))["function"] == "call"
     pytest.importorskip("onnx", reason="onnx is not installed; convert writes its files with it")
     assert data(lamina("convert", "net", "net.onnx", "--json", folder=tmp_path))["bytes"] > 0
+
+
+def test_launch_says_as_json_what_ran(tmp_path):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed")
+    (tmp_path / "train.py").write_text("import os, sys\nos.write(1, f\"rank {os.environ['OMPI_COMM_WORLD_RANK']}\\n\".encode())\nsys.exit(int(sys.argv[1]))\n")
+    for status, runs in ((0, 1), (3, 2)):
+        done = lamina("launch", "-n", 2, "--restarts", 1, "--json", "train.py", status, folder=tmp_path)
+        assert done.returncode == status, done
+        *printed, last = done.stdout.splitlines()
+        told = json.loads(last)
+        assert (told["ranks"], told["status"], told["runs"]) == (2, status, runs) and told["command"][-2:] == ["train.py", str(status)] and told["seconds"] > 0
+        assert "lamina launch:" not in done.stdout and done.stderr.count("lamina launch: ") == 2 * runs - 1 and (status or sorted(printed) == ["rank 0", "rank 1"])
