@@ -344,9 +344,29 @@ def _guard_class(cls):
             setattr(cls, name, kind(made) if kind else made)
 
 
+_OF_LM = ("numeric", "linalg", "xp", "transforms", "saving", "checkpoints")  # modules with functions of lm, or with what is called as they are
+
+
+def _name_errors(namespace):
+    """Puts what src/raises.inc says of a module's functions and classes behind their docstrings."""
+    from ._core import _raised_by
+
+    parts = namespace["__name__"].split(".")[1:]
+    bare = parts[0] in _OF_LM or parts[0].startswith("_")
+    for name, value in namespace.items():
+        own = getattr(value, "__module__", None) == namespace["__name__"]
+        if name.startswith("_") or not value.__doc__ or not (isinstance(value, types.FunctionType) and own or isinstance(value, type) and (own or name in namespace.get("__all__", ()))):
+            continue
+        keys = [".".join([*parts[start:end], name]) for start in (0, 1) for end in range(len(parts), -1, -1) if bare or end > start]
+        raises = next(filter(None, map(_raised_by, keys)), "")
+        if raises and raises not in value.__doc__:
+            value.__doc__ = value.__doc__.rstrip() + ("\n\n    " if "\n    " in value.__doc__ else "\n\n") + raises
+
+
 def guard(namespace):
     """Guards the public functions and classes written in a module. Call it at the module's end with its globals()."""
     module = namespace["__name__"]
+    _name_errors(namespace)
     for name, value in list(namespace.items()):
         if getattr(value, "__module__", None) != module:
             continue

@@ -28,7 +28,7 @@ def format_step_time(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """0s, 59s, 1:05, 2:00:09."""
+    """0s, 59s, 1:05, 2:00:09. Raises InvalidArgument for NaN and infinity."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -8,6 +8,7 @@
 #include "graph/frontend/device.h"
 #include "graph/frontend/trace.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/raises.h"
 #include "runtime/core/config.h"
 #include "runtime/core/limits.h"
 #include "runtime/core/precision.h"
@@ -226,9 +227,10 @@ void bind_devices(nb::module_& m) {
       "names the\n"
       "largest Variables and functions. lm.memory_stats() counts the same bytes.\n\n"
       "Raises InvalidArgument for a negative number, DeviceUnavailable when there is no such device.");
-  c.def(
-      "list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "",
-      "[\"cpu:0\"]; of one kind when it is given.");
+  Functions(c, "config.")
+      .def(
+          "list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "",
+          "[\"cpu:0\"]; of one kind when it is given.");
   c.def(
       "set_virtual_devices", [](const std::string& kind, int count) { config::set_virtual_devices(kind, count); }, nb::arg("kind"),
       nb::arg("count"),

@@ -9,6 +9,7 @@
 #include "graph/nn/normalization.h"
 #include "python_bindings/src/convert.h"
 #include "python_bindings/src/nn.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 namespace {
@@ -58,7 +59,8 @@ int64_t to_one(nb::handle value, const char* what) {
 
 Tensor optional_tensor(nb::handle value) { return value.is_none() ? Tensor() : to_tensor(value); }
 
-void bind_functions(nb::module_& m) {
+void bind_functions(nb::module_& module) {
+  Functions m(module);
   m.def(
       "conv2d",
       [](nb::handle x, nb::handle filters, nb::handle strides, nb::handle padding, nb::handle dilation, int64_t groups) {

@@ -5,6 +5,7 @@
 
 #include "python_bindings/src/methods.h"
 #include "python_bindings/src/operators.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 namespace {
@@ -106,15 +107,15 @@ PyObject* index_with(const Operand& x, PyObject* key) noexcept {
   return guarded([&] { return wrap(index(x, index_parts(key))); });
 }
 
-void bind_indexing(nb::module_& m) {
-  bind_at(m);
+void bind_indexing(nb::module_& module) {
+  bind_at(module);
+  Functions m(module);
   add_both(
       m, "take",
       [](nb::handle x, nb::handle indices, std::optional<int> axis) {
         return to_python(axis ? take(to_operand(x), to_operand(indices), *axis) : take(to_operand(x), to_operand(indices)));
       },
-      "The elements of the flattened x, or the parts along an axis, that integers name. Raises IndexOutOfRange.", nb::arg("indices"),
-      nb::arg("axis") = nb::none());
+      "The elements of the flattened x, or the parts along an axis, that integers name.", nb::arg("indices"), nb::arg("axis") = nb::none());
   m.def(
       "take_along_axis",
       [](nb::handle x, nb::handle indices, int axis) { return to_python(take_along_axis(to_operand(x), to_operand(indices), axis)); },

@@ -147,7 +147,7 @@ void bind_inspect(nb::module_& m) {
   nb::class_<TensorSpec>(m, "TensorSpec", nb::is_weak_referenceable(),
                          "A dtype and a shape: what an argument must be. None in the shape takes any length; a name such as \"n\" takes "
                          "any length that is the\n"
-                         "same wherever the name stands.")
+                         "same wherever the name stands. Raises InvalidArgument for a negative length, and for what cannot name one.")
       .def(
           "__init__",
           [](TensorSpec* self, nb::handle shape, nb::handle dtype, const std::optional<std::string>& name) {

@@ -3,6 +3,7 @@
 
 #include "graph/functions/op_functions.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 namespace {
@@ -67,7 +68,8 @@ void bind_activations(nb::module_& m) {
 
 }  // namespace
 
-void bind_math(nb::module_& m) {
+void bind_math(nb::module_& module) {
+  Functions m(module);
   bind_activations(m);
   m.def("clip", call_clip, nb::arg("x"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(), doc_of("clip"));
   m.def("bitwise_not", [](nb::handle x) { return to_python(bitwise_not(to_operand(x))); }, nb::arg("x"), doc_of("bitwise_not"));

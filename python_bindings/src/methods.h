@@ -1,6 +1,7 @@
 // Functions of lm that are also methods of Tensor and Variable.
 #pragma once
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 
@@ -25,7 +26,7 @@ void add_property(nb::module_& m, const char* name, F f, const char* doc) {
 // Adds a function to lm and a method of the same name.
 template <class F, class... Extra>
 void add_both(nb::module_& m, const char* name, F f, const char* doc, const Extra&... extra) {
-  m.def(name, f, nb::arg("x"), extra..., doc);
+  Functions(m).def(name, f, nb::arg("x"), extra..., doc);
   add_method(m, name, f, extra..., doc);
 }
 

@@ -8,6 +8,7 @@
 #include "python_bindings/src/bindings.h"
 #include "python_bindings/src/border.h"
 #include "python_bindings/src/profiler.h"
+#include "python_bindings/src/raises.h"
 #include "python_bindings/src/trainable.h"
 
 namespace {
@@ -56,6 +57,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // dtypes and a few tables live as long as the process
   m.doc() = "The compiled part of lamina; use `import lamina as lm`.";
   m.attr("__version__") = LAMINA_VERSION;
+  m.def("_raised_by", &raised_by, nb::arg("name"));
   bind_errors(m);
   bind_dtypes(m);
   bind_tensor(m);

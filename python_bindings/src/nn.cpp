@@ -15,6 +15,7 @@
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "python_bindings/src/nn.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 
@@ -73,7 +74,7 @@ void bind_initializers(nb::module_& m) {
       .def("__repr__", [](const nn::Initializer& i) { return cat("<lm.nn.initializers.", i.name(), ">"); });
   auto seeded = [](nn::Initializer i, std::optional<uint64_t> seed) { return seed ? i.seeded(*seed) : i; };
   m.def("get_initializer", to_initializer, nb::arg("initializer"),
-        "The Initializer for a name, an Initializer or a function of the shape.");
+        "The Initializer for a name, an Initializer or a function of the shape. Raises NotFound for an unknown name.");
   m.def("constant_value", [](double value) { return nn::constant_value(value); }, nb::arg("value"), "The same number everywhere.");
   m.def("zeros", [] { return nn::Initializer("zeros"); }, "Zeros.");
   m.def("ones", [] { return nn::Initializer("ones"); }, "Ones.");
@@ -184,12 +185,13 @@ void bind_losses(nb::module_& root) {
   nb::class_<losses::CosineSimilarity, losses::Loss>(m, "CosineSimilarity",
                                                      "Minus the mean cosine between rows: -1 for the same direction.")
       .def(nb::init<>());
-  m.def(
+  Functions functions(m, "losses.");
+  functions.def(
       "huber", [](nb::handle y, nb::handle p, double delta) { return to_python(losses::huber(to_operand(y), to_operand(p), delta)); },
       nb::arg("y_true"), nb::arg("y_pred"), nb::arg("delta") = 1.0,
       "The mean over the last axis: [..., c] and [..., c] -> [...]; see Huber.");
 #define BIND(name, doc)                                                                                                                \
-  m.def(                                                                                                                               \
+  functions.def(                                                                                                                       \
       #name,                                                                                                                           \
       [](nb::handle y, nb::handle p, bool from_logits) { return to_python(losses::name(to_operand(y), to_operand(p), from_logits)); }, \
       nb::arg("y_true"), nb::arg("y_pred"), nb::arg("from_logits") = false, doc)
@@ -198,7 +200,7 @@ void bind_losses(nb::module_& root) {
   BIND(binary_crossentropy, "The mean over the last axis: [..., c] and [..., c] -> [...]; see BinaryCrossEntropy.");
 #undef BIND
 #define BIND(name, doc)                                                                                                           \
-  m.def(                                                                                                                          \
+  functions.def(                                                                                                                  \
       #name, [](nb::handle y, nb::handle p) { return to_python(losses::name(to_operand(y), to_operand(p))); }, nb::arg("y_true"), \
       nb::arg("y_pred"), doc " over the last axis: [..., c] and [..., c] -> [...]. Raises InvalidArgument for shapes that do not fit.")
   BIND(mean_squared_error, "The mean of (y_true - y_pred)^2");

@@ -10,6 +10,7 @@
 #include "graph/functions/shape_functions.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 namespace {
@@ -57,7 +58,8 @@ TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::
 #define LAMINA_SHAPES_same(names) "the result has the shape and dtype of " names ". "
 #define LAMINA_SHAPES_boolean(names) "the result is bool, of the shape of " names ". "
 
-void bind_elementwise(nb::module_& m) {
+void bind_elementwise(nb::module_& module) {
+  Functions m(module);
 #define LAMINA_BIND_1(name, domain, result, doc) \
   m.def(#name, &call_unary<lamina::name>, nb::arg("x"), doc "\n\nElementwise: " LAMINA_SHAPES_##result("x") LAMINA_DOMAIN_##domain);
 #define LAMINA_BIND_2(name, domain, result, doc)                                                                \
@@ -90,7 +92,8 @@ void bind_elementwise(nb::module_& m) {
       nb::arg("dtype"), doc_of("astype"));
 }
 
-void bind_products_and_reductions(nb::module_& m) {
+void bind_products_and_reductions(nb::module_& module) {
+  Functions m(module);
   m.def(
       "matmul",
       [](nb::handle a, nb::handle b, bool transpose_a, bool transpose_b) {
@@ -121,7 +124,8 @@ void bind_products_and_reductions(nb::module_& m) {
       doc_of("log_softmax"));
 }
 
-void bind_shapes(nb::module_& m) {
+void bind_shapes(nb::module_& module) {
+  Functions m(module);
   m.def(
       "reshape", [](nb::handle x, nb::handle shape) { return to_python(reshape(to_operand(x), to_axes(shape))); }, nb::arg("x"),
       nb::arg("shape"), doc_of("reshape"));
@@ -160,7 +164,8 @@ void bind_shapes(nb::module_& m) {
       nb::arg("labels"), nb::arg("classes"), nb::arg("dtype") = nb::none(), doc_of("one_hot"));
 }
 
-void bind_factories(nb::module_& m) {
+void bind_factories(nb::module_& module) {
+  Functions m(module);
   m.def(
       "constant", [](nb::handle value, nb::handle dtype) { return to_python(to_tensor(value, to_optional_dtype(dtype))); },
       nb::arg("value").none(), nb::arg("dtype") = nb::none(),

@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "python_bindings/src/methods.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 namespace {
@@ -66,9 +67,10 @@ TensorObject choose(nb::handle x, nb::handle shape, bool replace, nb::handle p, 
 }  // namespace
 
 void bind_random(nb::module_& m) {
-  nb::module_ r = m.def_submodule(
+  nb::module_ module = m.def_submodule(
       "random",
       "Random draws. One generator serves all: the same seed gives the same numbers, eager and traced, on any number of threads.");
+  Functions r(module, "random.");
   r.def(
       "set_seed", [](nb::handle seed) { random::set_seed(to_seed(seed)); }, nb::arg("seed"),
       "Starts all draws and initial weights anew from this seed, an integer from -2**63 to 2**64 - 1.");
@@ -206,7 +208,7 @@ void bind_random(nb::module_& m) {
         random::set_state(s);
       },
       nb::arg("state"), "Goes on where get_state() was called.");
-  m.def(
+  Functions(m).def(
       "dropout", [](nb::handle x, double rate) { return to_python(dropout(to_operand(x), rate)); }, nb::arg("x"), nb::arg("rate"),
       doc_of("dropout"));
 }

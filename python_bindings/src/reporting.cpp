@@ -12,6 +12,7 @@
 #include "graph/functions/growing_list.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/raises.h"
 #include "runtime/core/interrupt.h"
 
 namespace lamina::python {
@@ -97,7 +98,7 @@ void bind_reporting(nb::module_& m) {
       },
       nb::arg("condition"), nb::arg("message"), nb::arg("values"), nb::arg("named"));
   m.def("_escaped_format", escaped_format, nb::arg("text"));
-  m.def(
+  Functions(m).def(
       "check_numerics", [](nb::handle x, const std::string& message) { return to_python(check_numerics(to_operand(x), message)); },
       nb::arg("x"), nb::arg("message") = "", doc_of("check_numerics"));
 

@@ -6,6 +6,7 @@
 #include "graph/functions/shape_functions.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/methods.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 namespace {
@@ -29,7 +30,8 @@ std::vector<std::pair<int64_t, int64_t>> to_widths(nb::handle widths, int rank) 
   return out;
 }
 
-void bind_order(nb::module_& m) {
+void bind_order(nb::module_& module) {
+  Functions m(module);
   add_both(
       m, "split",
       [](nb::handle x, nb::handle parts, int axis) {
@@ -70,7 +72,8 @@ void bind_order(nb::module_& m) {
       "The axes from first_axis on as one.");
 }
 
-void bind_repetition(nb::module_& m) {
+void bind_repetition(nb::module_& module) {
+  Functions m(module);
   m.def(
       "tile", [](nb::handle x, nb::handle reps) { return to_python(tile(to_operand(x), to_axes(reps))); }, nb::arg("x"), nb::arg("reps"),
       "x side by side, so often along each axis");
@@ -96,7 +99,8 @@ void bind_repetition(nb::module_& m) {
       "as NumPy's pad. Raises InvalidArgument for negative widths.");
 }
 
-void bind_matrices(nb::module_& m) {
+void bind_matrices(nb::module_& module) {
+  Functions m(module);
   m.def(
       "tril", [](nb::handle x, int64_t k) { return to_python(tril(to_operand(x), k)); }, nb::arg("x"), nb::arg("k") = 0,
       "The last two axes' lower triangle: zero above diagonal k");
@@ -141,7 +145,8 @@ void bind_matrices(nb::module_& m) {
       "A list with each vector spread over the grid that they span; \"ij\": axis i is vector i's, \"xy\": the first two are exchanged");
 }
 
-void bind_products(nb::module_& m) {
+void bind_products(nb::module_& module) {
+  Functions m(module);
   m.def(
       "einsum",
       [](const std::string& expression, nb::args operands) {

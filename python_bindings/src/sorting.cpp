@@ -5,10 +5,12 @@
 #include <nanobind/stl/string.h>
 
 #include "python_bindings/src/methods.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 
-void bind_sorting(nb::module_& m) {
+void bind_sorting(nb::module_& module) {
+  Functions m(module);
   add_both(
       m, "sort",
       [](nb::handle x, int axis, bool descending) {

@@ -104,7 +104,8 @@ void bind_variable(nb::module_& m) {
   nb::class_<Variable> c(
       m, "Variable", nb::type_slots(variable_slots), nb::is_weak_referenceable(),
       "A tensor that can be assigned. In operators it stands for its value at that point of the program; graphs use it by\n"
-      "reference. dtype and shape never change. v += x and the like assign it.");
+      "reference. dtype and shape never change. v += x and the like assign it. Raises TypeMismatch for values that the dtype does not\n"
+      "hold.");
   variable_type = reinterpret_cast<PyTypeObject*>(c.ptr());
   c.def(
        "__init__",

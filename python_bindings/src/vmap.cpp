@@ -10,6 +10,7 @@
 #include "graph/functions/random.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/raises.h"
 
 namespace lamina::python {
 namespace {
@@ -44,7 +45,8 @@ nb::list vmap(const std::string& name, nb::list tensors, const std::vector<std::
 
 }  // namespace
 
-void bind_vmap(nb::module_& m) {
+void bind_vmap(nb::module_& module) {
+  Functions m(module);
   m.def("_vmap", vmap, nb::arg("name"), nb::arg("tensors"), nb::arg("axes"), nb::arg("names"), nb::arg("axis_size").none(),
         nb::arg("body"));
   m.def(

@@ -1,7 +1,7 @@
 """Learning rates that follow from the steps done: pass one as `learning_rate` to an optimizer. It is computed in the training step's graph, which is traced once."""
 from __future__ import annotations
 
-from .. import _core, _elsewhere
+from .. import _border, _core, _elsewhere
 
 Schedule = _core.schedules.Schedule
 Constant = _core.schedules.Constant
@@ -18,3 +18,5 @@ __all__ = ["Constant", "CosineDecay", "CosineDecayRestarts", "ExponentialDecay",
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
     __getattr__, __dir__ = _elsewhere.names_of("lm.optim.schedules", __all__)
+
+_border.guard(globals())
