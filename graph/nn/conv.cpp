@@ -8,6 +8,8 @@
 namespace lamina::nn {
 namespace {
 
+const char* const kAxes = "add the axis that is missing: x[..., None] has one channel, x[None] is a batch of one";
+
 void require_positive(const std::string& layer, const char* what, int64_t number) {
   if (number > 0) return;
   throw Error(ErrorKind::invalid_argument,
@@ -21,7 +23,7 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
   };
   if (input.rank() != rank) {
     refuse(ErrorKind::invalid_argument, rank == 4 ? "images are [n, height, width, channels]" : "sequences are [n, length, channels]",
-           "reshape the input");
+           kAxes);
   }
   if (!input.shape.back().known()) {
     refuse(ErrorKind::invalid_argument, "the number of channels decides the weight's shape, and it is unknown",
@@ -38,7 +40,7 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
 void require_rank(const std::string& layer, const Tensor& x, int rank, const char* why, CallSite at) {
   if (x.rank() == rank) return;
   throw Error(ErrorKind::invalid_argument,
-              {.what = cat(layer, ": cannot take ", x.type()), .where = text(at.line()), .why = why, .fix = "reshape the input"});
+              {.what = cat(layer, ": cannot take ", x.type()), .where = text(at.line()), .why = why, .fix = kAxes});
 }
 void require_images(const std::string& layer, const Tensor& x, CallSite at) {
   require_rank(layer, x, 4, "images are [n, height, width, channels]", at);

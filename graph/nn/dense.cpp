@@ -30,7 +30,7 @@ void Dense::build(const TensorType& input) {
   const Refusal refuse{name(), input, call_site()};
   if (input.rank() < 2) {
     refuse(ErrorKind::invalid_argument, "a dense layer takes rows [..., inputs], at least two dimensions",
-           "reshape the input to [rows, inputs]");
+           "pass [rows, inputs]: x[None] is one row, and a Dataset has them behind batch(n)");
   }
   if (!input.shape.back().known()) {
     refuse(ErrorKind::invalid_argument, "the number of inputs decides the weight's shape, and it is unknown",

@@ -48,7 +48,9 @@ void Recurrent::build(const TensorType& input) {
   const auto refuse = [&](ErrorKind kind, const std::string& why, const std::string& fix) {
     throw Error(kind, {.what = cat(name(), ": cannot take ", input), .where = text(call_site().line()), .why = why, .fix = fix});
   };
-  if (input.rank() != 3) refuse(ErrorKind::invalid_argument, "sequences are [n, length, channels]", "reshape the input");
+  if (input.rank() != 3)
+    refuse(ErrorKind::invalid_argument, "sequences are [n, length, channels]",
+           "pass [n, length, channels]: x[..., None] has one channel, x[None] is a batch of one");
   if (!input.shape.back().known()) {
     refuse(ErrorKind::invalid_argument, "the number of channels decides the weight's shape, and it is unknown",
            "give the last dimension a number");

@@ -244,6 +244,7 @@ class Saver:
 
     def root(self, what, signatures):
         """(tree, signatures by name) of what lm.save was given."""
+        self.what = what
         if signatures is None and isinstance(what, LoadedModule):
             signatures = vars(what).get("_signatures")
         if hasattr(what, "_as_program"):  # a network of lm.onnx.load
@@ -271,7 +272,9 @@ class Saver:
     def write(self, root, signatures, path):
         nested = self.nested
         if not nested:
-            listed = "; ".join(f"{where}: {what}" for where, what in self.lost.items())
+            if hasattr(self.what, "_require_built"):
+                self.what._require_built("lm.save")
+            listed = "; ".join(f"{where}: {what}" for where, what in self.lost.items() if not any(part.startswith("_") for part in where.split(".")))
             raise errors.StateError("lm.save: there is no traced function to save", why=listed or "it has no lm.function among its attributes",
                                     fix="write @lm.function(input_signature=[...]) above a method, or call its functions once before; lm.save_weights saves weights alone")
         if signatures is None:

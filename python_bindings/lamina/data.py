@@ -496,7 +496,8 @@ def _a_dataset(what, value):
 
 def _count(name, value, least=1):
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise errors.InvalidArgument(f"Dataset: {name} {errors.shown(value)} is not a {'positive' if least else 'non-negative'} integer")
+        raise errors.InvalidArgument(f"Dataset: {name} {errors.shown(value)} is not a {'positive' if least else 'non-negative'} integer",
+                                     why="it is a number of elements, passes or threads", fix=f"pass an int from {least} on")
     return value
 
 

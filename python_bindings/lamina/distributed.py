@@ -136,7 +136,7 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
     rank's rows are not its part of the batch, and InvalidArgument for more ranks than shards.
     """
     if not callable(step):
-        raise errors.TypeMismatch(f"data_parallel: {errors.a_type(step)} cannot be called", fix="pass a function or a callable object")
+        raise errors.TypeMismatch(f"data_parallel: {errors.a_type(step)} cannot be called", why="what is run on each part of a batch is a function", fix="pass a function or a callable object")
     if devices is not None and not (isinstance(devices, (tuple, list)) and devices and all(isinstance(device, str) for device in devices)):
         raise errors.TypeMismatch(f"data_parallel: devices {errors.shown(devices)} are no names of devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 4096):
@@ -235,7 +235,8 @@ def _require_same(function, values, name):
 
 def _shards(function, shards):
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 65536:
-        raise errors.InvalidArgument(f"{function}: shards {errors.shown(shards)} is not a whole number from 1 to 65536")
+        raise errors.InvalidArgument(f"{function}: shards {errors.shown(shards)} is not a whole number from 1 to 65536", why="a batch is cut into as many parts, whatever the number of ranks",
+                                     fix="leave it out, or pass a multiple of the number of ranks")
     return shards
 
 

@@ -38,7 +38,11 @@ def load(path, custom: dict | None = None):
     custom = custom or {}
     if not all(isinstance(name, str) and isinstance(cls, type) for name, cls in custom.items()):
         raise errors.TypeMismatch("load: custom is no dict of classes by name", why="only what the caller passes is used", fix='pass custom={"Policy": Policy}')
-    return _program().Loader(os.fsdecode(path), custom).load()
+    path = os.fsdecode(path)
+    if os.path.isfile(path):
+        reader = {".safetensors": "lm.load_weights(model, path)", ".keras": "lm.nn.load_file(path)", ".onnx": "lm.onnx.load(path)"}.get(os.path.splitext(path)[1].lower())
+        raise errors.BadFile("load: it is a file", where=f"file '{path}'", why="a saved program is a folder", fix=f"read it by {reader}" if reader else "pass the folder that lm.save wrote")
+    return _program().Loader(path, custom).load()
 
 
 def _program():

@@ -54,6 +54,14 @@ def _chosen(what, fn, args, argnums):
     return tuple(n % len(args) for n in numbers)
 
 
+def _function(what, fn):
+    """fn, if it can be called."""
+    if not callable(fn):
+        raise errors.TypeMismatch(f"{what}: {errors.a_type(fn)} cannot be called", why="it differentiates functions, not values",
+                                  fix="pass a function of its inputs: lm.grad(lambda x: lm.sum(x * x))(x); or record with lm.GradientTape")
+    return fn
+
+
 def _name(fn):
     return getattr(fn, "__name__", None) or type(fn).__name__
 
@@ -83,6 +91,8 @@ def value_and_grad(fn, argnums=0, has_aux: bool = False):
     lists, dicts, dataclasses), and the gradient has its structure. Other Variables that fn uses are constants. Where nothing connects, the
     gradient is 0. It works eagerly, in lm.function, under lm.vmap, and on itself for higher derivatives.
     """
+    _function("value_and_grad", fn)
+
     @functools.wraps(fn, updated=())
     def wrapped(*args, **kwargs):
         numbers = _chosen("value_and_grad", fn, args, argnums)
@@ -106,7 +116,7 @@ def value_and_grad(fn, argnums=0, has_aux: bool = False):
 
 def grad(fn, argnums=0, has_aux: bool = False):
     """grad(fn)(x, ...): the gradient of fn with respect to x, as in value_and_grad; with has_aux a pair of it and fn's auxiliary result."""
-    both = value_and_grad(fn, argnums, has_aux)
+    both = value_and_grad(_function("grad", fn), argnums, has_aux)
 
     @functools.wraps(fn, updated=())
     def wrapped(*args, **kwargs):
@@ -126,6 +136,7 @@ def vjp(fn, *primals):
 
     cotangents has the structure of fn's result; pull may be called repeatedly. Where nothing connects, a gradient is 0.
     """
+    _function("vjp", fn)
     given = _Leaves("vjp", tuple(primals), "the primals")
     with _core.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(given.values)
@@ -147,6 +158,7 @@ def jvp(fn, primals, tangents):
     primals and tangents: tuples of arguments of the same structure. The second result has the structure of fn's result. It is computed by
     two gradients, one with respect to the cotangent of the other, so it costs about three times fn.
     """
+    _function("jvp", fn)
     given, along = _Leaves("jvp", tuple(primals), "the primals"), _Leaves("jvp", tuple(tangents), "the tangents")
     if [tuple(v.shape) for v in given.values] != [tuple(v.shape) for v in along.values]:
         raise errors.InvalidArgument("jvp: the tangents do not have the primals' structure and shapes", why="there is one direction per element of the primals", fix="pass a tuple like primals")
@@ -171,6 +183,8 @@ def jacobian(fn, argnums=0):
 
     fn returns one tensor. argnums and structures are as in grad. All rows are computed together, by lm.vmap over the result's elements.
     """
+    _function("jacobian", fn)
+
     @functools.wraps(fn, updated=())
     def wrapped(*args, **kwargs):
         numbers = _chosen("jacobian", fn, args, argnums)
@@ -211,7 +225,7 @@ def jacobian(fn, argnums=0):
 def hessian(fn, argnums=0):
     """hessian(fn)(x, ...): the second derivatives of a number with respect to each pair of elements of x: [x's shape..., x's shape...]. x
     is one tensor."""
-    return jacobian(grad(fn, argnums), argnums)
+    return jacobian(grad(_function("hessian", fn), argnums), argnums)
 
 
 def custom_gradient(fn):

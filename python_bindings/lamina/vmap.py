@@ -26,7 +26,7 @@ def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
     nothing is mapped.
     """
     if not callable(fn):
-        raise errors.TypeMismatch(f"lm.vmap: {errors.a_type(fn)} cannot be called", fix="pass a function or a callable object")
+        raise errors.TypeMismatch(f"lm.vmap: {errors.a_type(fn)} cannot be called", why="what is mapped is a function", fix="pass a function or a callable object")
     name = getattr(fn, "__name__", None) or type(fn).__name__
 
     parameters = _parameter_names(fn)

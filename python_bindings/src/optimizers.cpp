@@ -57,7 +57,8 @@ void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
     nb::object items = nb::steal(PySequence_Tuple(pair.ptr()));
     if (!items.is_valid()) throw_python_error();
     if (nb::len(items) != 2 || !is_variable(PyTuple_GET_ITEM(items.ptr(), 1))) {
-      throw_type_error("apply_gradients: an item is not (gradient, Variable)", "", "pass zip(gradients, variables)");
+      throw_type_error("apply_gradients: an item is not (gradient, Variable)", "each update is of one Variable by its gradient",
+                       "pass zip(gradients, variables)");
     }
     PyObject* gradient = PyTuple_GET_ITEM(items.ptr(), 0);
     all.emplace_back(gradient == Py_None ? Tensor() : to_tensor(gradient), as_variable(PyTuple_GET_ITEM(items.ptr(), 1)));

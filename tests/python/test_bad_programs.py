@@ -41,5 +41,5 @@ def test_what_a_wrong_program_says(title, tmp_path):
 
 
 def test_there_are_enough_of_them():
-    assert len(PROGRAMS) == len(CASES) >= 60
+    assert len(PROGRAMS) == len(CASES) >= 160
 

@@ -265,13 +265,15 @@ class CallbackList:
     """Forwards every event to all callbacks."""
 
     def __init__(self, callbacks, model, params):
+        for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise errors.TypeMismatch(f"fit: {errors.a_type(callback)} is no callback", why="it is told of epochs and batches by its methods",
+                                          fix="write lm.nn.LambdaCallback(on_epoch_end=...)" if callable(callback) and not isinstance(callback, type) else "pass objects of lm.nn.Callback")
         self.callbacks = callbacks
         # Reading a batch's metrics waits for the device, so it happens only if a callback needs them.
         self.batch_listeners = [c for c in callbacks if getattr(c.on_train_batch_end, "__func__", None) is not Callback.on_train_batch_end]
         self.before_batches = [c for c in callbacks if getattr(c.on_train_batch_begin, "__func__", None) is not Callback.on_train_batch_begin]
         for callback in callbacks:
-            if not isinstance(callback, Callback):
-                raise errors.TypeMismatch(f"fit: {errors.a_type(callback)} is no callback", fix="pass objects of lm.nn.Callback")
             callback.model, callback.params = model, params
 
     @property

@@ -106,7 +106,7 @@ class Ensemble:
                 inputs, labels = next(iter(distributed.shard([(inputs, labels)])))
             total, rows = total + step(inputs, labels).numpy().astype("float64") * samples, rows + samples
         if rows == 0:
-            raise errors.InvalidArgument("Ensemble: there is no data", fix="pass at least one row")
+            raise errors.InvalidArgument("Ensemble: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
         return total / rows
 
     def _weights(self) -> list:

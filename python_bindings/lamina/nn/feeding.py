@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import numbers
 import time
 
 from .. import _core, errors
@@ -93,15 +94,18 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
         raise errors.InvalidArgument(f"{what}: {errors.shown(steps)} steps per epoch", why="it is a positive integer", fix="leave it out for one loop over the data")
     if class_weight is not None and not isinstance(class_weight, dict):
         raise errors.TypeMismatch(f"{what}: class_weight is {errors.a_type(class_weight)}", why="it has the weight of each class", fix="pass {0: 1.0, 1: 5.0}")
+    for label in class_weight or ():
+        if not isinstance(label, numbers.Real):
+            raise errors.InvalidArgument(f"{what}: class_weight has the class {errors.shown(label)}", why="classes are numbers, as in the labels", fix="pass {0: 1.0, 1: 5.0}")
     if y is None and not isinstance(x, (Dataset, tuple, list, dict, str)) and hasattr(x, "__iter__") and not hasattr(x, "shape"):
         x = Dataset.from_generator(x)  # PyTorch's DataLoader
     if isinstance(x, Dataset):
         for name, value in (("y", y), ("sample_weight", weights)):
             if value is not None:
-                raise errors.InvalidArgument(f"{what}: {name} is given beside a Dataset", fix="put it into the Dataset: from_tensor_slices((x, y)) or ((x, y, weights))")
+                raise errors.InvalidArgument(f"{what}: {name} is given beside a Dataset", why="the elements of a Dataset have all that belongs to a sample", fix="put it into the Dataset: from_tensor_slices((x, y)) or ((x, y, weights))")
         return Feed(what, x, None, steps, class_weight)
     if y is None:
-        raise errors.InvalidArgument(f"{what}: there are no labels", fix="pass y, or a Dataset of (inputs, labels)")
+        raise errors.InvalidArgument(f"{what}: there are no labels", why="a loss compares outputs with labels", fix="pass y, or a Dataset of (inputs, labels)")
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise errors.InvalidArgument(f"{what}: batch_size {errors.shown(batch_size)}", why="it is the number of rows of a batch", fix="pass 1 or more")
     rows = {name: _rows(value) for name, value in (("x", x), ("y", y), ("sample_weight", weights))}

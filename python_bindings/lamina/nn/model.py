@@ -22,7 +22,7 @@ class Model(Training, Layer):
             for leaf in flatten(inputs)[0] + flatten(outputs)[0]:
                 if type(leaf) is not Symbolic:
                     raise errors.TypeMismatch(f"Model: {errors.shown(leaf)} is not a symbolic tensor", fix="begin with lm.nn.Input and call layers on it")
-            self._graph_layers = layers_between(outputs)
+            self._graph_layers = layers_between(inputs, outputs)
             self.built = True
 
     supports_masking = None  # its layers say

@@ -132,8 +132,6 @@ def evaluate(outputs, bound, training=None):
     def value(node):
         if id(node) in bound:
             return bound[id(node)]
-        if node.layer is None:
-            raise errors.InvalidArgument("Model: an output needs an Input that is not among the model's inputs")
         call = (id(node.layer), id(node.args))
         if call not in results:
             leaves, structure = flatten((node.args, node.kwargs))
@@ -146,13 +144,15 @@ def evaluate(outputs, bound, training=None):
     return unflatten(structure, [value(leaf) for leaf in leaves])
 
 
-def layers_between(outputs):
-    """All layers that the outputs need, in execution order."""
-    found, seen = {}, set()
+def layers_between(inputs, outputs):
+    """All layers that the outputs need, in execution order. Raises InvalidArgument if they need another Input."""
+    found, seen = {}, {id(leaf) for leaf in flatten(inputs)[0]}
 
     def visit(node):
-        if id(node) in seen or node.layer is None:
+        if id(node) in seen:
             return
+        if node.layer is None:
+            raise errors.InvalidArgument("Model: an output needs an Input that is not among the model's inputs", why="outputs are computed from the model's inputs alone", fix="pass it too: Model([a, b], outputs)")
         seen.add(id(node))
         for parent in parents(node):
             visit(parent)

@@ -85,6 +85,8 @@ class Training:
         steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time, from the second epoch on, where it is worth
         the trace. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
         self._require_compiled("fit")
+        if isinstance(epochs, bool) or not hasattr(epochs, "__index__") or epochs < 0:
+            raise errors.InvalidArgument(f"fit: {errors.shown(epochs)} epochs", why="it is how often the data is seen", fix="pass an int from 1 on")
         if callable(getattr(type(self), "train_step", None)):
             raise errors.StateError(f"fit: {type(self).__name__} defines train_step(), which fit does not call", why="fit's step is the loss and the optimizer of compile()",
                                     fix="write the loop yourself around a traced step, or give train_step another name")
@@ -102,7 +104,7 @@ class Training:
         feed = made_feed("fit", x, y, batch_size, shuffle, sample_weight, class_weight, steps_per_epoch)
         steps = feed.steps
         if steps == 0:
-            raise errors.InvalidArgument("fit: there is no data", fix="pass at least one row")
+            raise errors.InvalidArgument("fit: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
         if run is not None and steps is None:
             raise errors.InvalidArgument("fit: the length of the Dataset is not known", why="a checkpoint counts the steps of an epoch", fix="pass steps_per_epoch, or fit without checkpoint")
         history = History()
@@ -137,7 +139,7 @@ class Training:
                 if self.stop_training:
                     break
             if done == 0:
-                raise errors.InvalidArgument("fit: there is no data", fix="pass at least one row")
+                raise errors.InvalidArgument("fit: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
             steps = steps or (None if self.stop_training else done)
             launches.after_epoch(done, done * (epochs - epoch - 1))
             bar.step = done
@@ -182,7 +184,7 @@ class Training:
                 raise errors.InvalidArgument("predict: an output has no axis of rows", why="the outputs of all batches are joined along it",
                                              fix="call the model on each batch instead")
         if structure is None:
-            raise errors.InvalidArgument("predict: there is no data", fix="pass at least one row")
+            raise errors.InvalidArgument("predict: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
         bar.finish(())
         return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
 
