@@ -27,7 +27,7 @@ class _Graph:
         return json.dumps([self.arguments, [str(spec) for spec in self.specs], self.training])
 
     def inputs(self, args, kwargs, convert):
-        """(tensors, Variables) of a call. convert: numbers and lists become tensors."""
+        """(tensors, Variables) of a call. convert: numbers and lists become tensors, arrays of floats or integers take the dtype that the graph has."""
         positional, given = [a for a in self.arguments if not a[1]], dict(kwargs)
         if len(args) > len(positional):
             raise Different(f"{len(args)} arguments are given, it was saved for {len(positional)}")
@@ -52,7 +52,12 @@ class _Graph:
         if isinstance(value, _core.Variable):
             return value.read()
         if hasattr(value, "dtype"):
-            return _core.constant(value)
+            made = _core.constant(value)
+            if not convert or made.dtype == spec.dtype:
+                return made
+            other = _core.astype(made, spec.dtype)  # arrays are weak in kind, as in ops
+            fits = made.dtype.is_floating and spec.dtype.is_floating or made.dtype.is_integer and spec.dtype.is_integer and bool(_core.all(_core.astype(other, made.dtype) == made))
+            return other if fits else made
         if not convert or not isinstance(value, (bool, int, float, list, tuple)):
             raise Different(f"{errors.shown(value)} is no tensor")
         return _core.constant(value, dtype=spec.dtype)
@@ -108,7 +113,7 @@ class SavedFunction:
                 except Different as different:
                     why.append(str(different))
                     continue
-                if alone or graph.concrete._fits(tensors, variables):  # alone: the call says what does not fit
+                if alone and convert or graph.concrete._fits(tensors, variables):  # alone: the call says what does not fit
                     return graph, tensors, variables
         raise errors.SignatureMismatch(f"{self.__name__}: no graph of it takes these arguments", why="; ".join(dict.fromkeys(why)) or "a dtype or a shape is another",
                                        fix="call it as " + " or ".join(f"{self.__name__}({graph.in_words()})" for graph in self._saved_graphs[:5]))
@@ -509,7 +514,10 @@ class LoadedModule(Module):
             raise _NotSaved(f"{self._described()}: '{name}' was not saved", why=f"it was {lost[name]}",
                                     fix="before lm.save, call a function once or give it an input_signature, and a name that does not begin with _; pass the class as "
                                         "lm.load(path, custom={...}) for what only its source code has")
-        raise AttributeError(str(_core.unknown_name(f"attribute of {self._described()}", name, sorted(vars(self)))))
+        if name in ("fit", "evaluate", "predict", "compile", "summary"):
+            raise AttributeError(str(errors.NotFound(f"there is no {name}() of a saved {self._described()}", where=_core._user_line(), why="a saved program has graphs and weights, not the class",
+                                                     fix="call it: program(x); or keep the model with lm.nn.save_file(model, path) and lm.nn.load_file(path)")))
+        raise AttributeError(str(_core.unknown_name(f"attribute of {self._described()}", name, sorted(one for one in vars(self) if not one.startswith("_")))))
 
     @property
     def signatures(self) -> dict:

@@ -42,6 +42,8 @@ def load(path, custom: dict | None = None):
     if os.path.isfile(path):
         reader = {".safetensors": "lm.load_weights(model, path)", ".keras": "lm.nn.load_file(path)", ".onnx": "lm.onnx.load(path)"}.get(os.path.splitext(path)[1].lower())
         raise errors.BadFile("load: it is a file", where=f"file '{path}'", why="a saved program is a folder", fix=f"read it by {reader}" if reader else "pass the folder that lm.save wrote")
+    if os.path.isdir(path) and not {"program.json", "checksums.json"} & set(os.listdir(path)):
+        raise errors.BadFile("load: it holds no saved program", where=f"file '{path}'", why="there is no program.json in it", fix="pass the folder that lm.save wrote")
     return _program().Loader(path, custom).load()
 
 

@@ -97,7 +97,7 @@ def test_what_was_not_saved_says_what_it_was(policy, tmp_path):
 def test_what_does_not_fit_is_refused_with_the_signature(policy, tmp_path):
     lm.save(policy, tmp_path / "policy")
     m = lm.load(tmp_path / "policy")
-    for call, part in [(lambda: m.score(np.ones((2, 2), "float32")), "(None, 3)"), (lambda: m.score(np.ones((2, 3))), "float64"),
+    for call, part in [(lambda: m.score(np.ones((2, 2), "float32")), "(None, 3)"), (lambda: m.score(lm.constant(np.ones((2, 3)))), "float64"),
                        (lambda: m.step(rows(4), rows(4, 1), 0.2), "0.1"), (lambda: m.step(rows(4)), "y is missing"),
                        (lambda: m.step(rows(4), rows(4, 1), clop=1), "clop"), (lambda: m.step(rows(5), rows(5, 1)), "(4, 3)"),
                        (lambda: m.inner.dot([1.0], [1.0, 2.0]), "n"), (lambda: m.score([rows(2)]), "3")]:
@@ -514,3 +514,32 @@ def test_deep_modules_are_saved_and_loaded_or_refused(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["again", "deep"]
 
 
+
+
+def test_a_loaded_function_takes_arrays_of_its_kind(tmp_path):
+    @lm.function(input_signature=[lm.TensorSpec([None], lm.float32), lm.TensorSpec([None], lm.int32)])
+    def pick(x, places):
+        return lm.take(x, places)
+
+    lm.save(pick, str(tmp_path / "pick"))
+    loaded = lm.load(str(tmp_path / "pick"))
+    x, places = np.array([0.5, 1.5, 2.5]), np.array([2, 0])
+    assert (x.dtype, places.dtype) == (np.float64, np.int64) and loaded(x, places).numpy().tolist() == [2.5, 0.5]
+    for wrong in ((x, np.array([2**40, 0])), (places, places), (x, x), (lm.constant(x), places)):
+        with pytest.raises(lm.errors.SignatureMismatch):
+            loaded(*wrong)
+
+
+def test_what_a_loaded_model_has_not_and_what_is_no_program_say_what_to_do(tmp_path):
+    net = lm.nn.Sequential([lm.nn.Input((2,)), lm.nn.Dense(3)], name="net")
+    net(lm.ones((1, 2)))
+    lm.save(net, str(tmp_path / "net"))
+    loaded = lm.load(str(tmp_path / "net"))
+    with pytest.raises(AttributeError, match="(?s)no predict.. of a saved Sequential.*test_saved_programs.*lm.nn.load_file"):
+        loaded.predict(lm.ones((1, 2)))
+    with pytest.raises(AttributeError) as error:
+        loaded.nothing
+    assert "call" in str(error.value) and " _" not in str(error.value).partition("why:")[2]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(lm.errors.BadFile, match="(?s)no saved program.*lm.save wrote"):
+        lm.load(str(tmp_path / "empty"))
