@@ -186,10 +186,13 @@ int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapAr
                                                 .fix = "pass an axis that the argument has, or None for what is the same on every rank"});
     const Dim length = a.tensor.shape()[size_t(axis_of(a))];
     if (!length.known())
-      throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": how many rows ", described, " has is not known"),
-                                                .where = where,
-                                                .why = "the function is traced for the whole batch of a call, each length anew",
-                                                .fix = "call it on arrays, outside of functions with an open length"});
+      throw Error(
+          ErrorKind::invalid_argument,
+          {.what = cat(name, ": how many rows ", described, " has is not known"),
+           .where = where,
+           .why = "which rows and sums a rank has follows from the number, so that each number of rows is a graph of its own",
+           .fix = "call data_parallel(step) on arrays, outside of functions, or give the rows a length in the input_signature around it, "
+                  "such as lm.TensorSpec([64, 4])"});
     if (first && length != Dim(own))
       throw Error(ErrorKind::invalid_argument,
                   {.what = cat(name, ": ", described, " has ", length, " rows, ", first->name, ", ", first->tensor.type(), " has ", own),

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "graph/frontend/factories.h"
+#include "graph/frontend/function.h"
 #include "graph/frontend/tape.h"
 #include "graph/functions/collectives.h"
 #include "graph/functions/op_functions.h"
@@ -176,6 +177,11 @@ TEST(DataParallelErrors, MatchTheirTexts) {
                                                                    zeros({4}), zeros({3}));
                                                              })},
       {"no number of buckets", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of, {.buckets = -1})(zeros({4, 2})); })},
+      {"an open length", text_with(1,
+                                   [&](dist::Communicator&) {
+                                     auto mean_of_rows = dist::data_parallel(mean_of);
+                                     function([=](Tensor x) { return mean_of_rows(x); }, {TensorSpec{{any_length(), 2}}})(zeros({4, 2}));
+                                   })},
       {"no rows at all", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of)(zeros({0, 2})); })},
       {"no argument with rows", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of)(zeros({})); })},
       {"a collective inside",
