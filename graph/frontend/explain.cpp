@@ -94,7 +94,8 @@ std::string times_text(const Explanation& e) {
     const Explanation::Launch& launch = e.launches[i];
     if (launch.predicted_us < 0) continue;
     ++known, sum += launch.predicted_us;
-    out << "  " << launch.name << " on " << launch.device << ": " << launch.predicted_us << " us";
+    out << "  " << launch.name << " on " << launch.device << ": " << launch.predicted_us << " us, of which launch "
+        << cost::kLaunchMicroseconds;
     if (launch.measured_us >= 0) out << ", measured " << launch.measured_us << " us";
     out << "\n";
   }
@@ -102,7 +103,7 @@ std::string times_text(const Explanation& e) {
   std::ostringstream title;
   title.exceptions(std::ios_base::badbit);
   title << std::fixed << std::setprecision(1) << "times of launches by a model of the card, not measured: " << sum << " us for " << known
-        << " of " << e.launches.size() << "\n";
+        << " of " << e.launches.size() << ", of which " << known * cost::kLaunchMicroseconds << " until the kernels start\n";
   return title.str() + out.str();
 }
 

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "graph/cost/predict.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/function.h"
 #include "python_bindings/src/methods.h"
@@ -114,6 +115,7 @@ nb::object to_python(const Explanation& e) {
     one["stream"] = l.stream, one["wait"] = l.wait_for, one["signal"] = l.signal < 0 ? nb::object(nb::none()) : nb::cast(l.signal);
     one["section_steps"] = l.section_steps, one["why_alone"] = l.why_alone, one["details"] = l.details, one["steps"] = l.steps;
     one["predicted_us"] = l.predicted_us < 0 ? nb::object(nb::none()) : nb::cast(l.predicted_us);
+    one["launch_us"] = l.predicted_us < 0 ? nb::object(nb::none()) : nb::cast(cost::kLaunchMicroseconds);
     one["measured_us"] = l.measured_us < 0 ? nb::object(nb::none()) : nb::cast(l.measured_us);
     launches.append(one);
   }

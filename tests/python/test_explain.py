@@ -138,6 +138,7 @@ def test_explain_predicts_by_a_model_of_the_card(card, known):
         return
     assert "by a model of the card, not measured" in small and "by a model, not measured" in small.html() and '"predicted_us": ' in small.json()
     assert small.predicted_us == small.launches[0]["predicted_us"] > 0 and small.launches[0]["measured_us"] is None
+    assert re.search(rf"on null:{card}.*: {small.predicted_us:.1f} us, of which launch 1\.3\n", small) and small.launches[0]["launch_us"] == 1.3 < small.predicted_us
     assert large.predicted_us > 10 * small.predicted_us > 10
     layers = lambda n: plan(lambda x, w: [x := lm.tanh(x @ w) for _ in range(n)][-1], lm.ones([20, 64]), lm.ones([64, 64])).predicted_us
     assert 5 < (layers(60) - layers(10)) / (layers(20) - layers(10)) * 2 < 20  # a chain takes the sum of its layers' times
