@@ -40,10 +40,10 @@ constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
 // Counted in the section kernel's machine code for sm_90a (perf/gpu/section_steps.py), not measured. A piece of weights, 64 x 64, in a
 // chain that takes few rows or more at once; the start of a chain, and until its first piece is there; a step without its own work, and the
 // rows that it reads.
-constexpr double kPieceCycles = 373, kPieceOfMoreRowsCycles = 560, kChainCycles = 876 + 977 + kCacheLoad;
-constexpr double kStepCycles = 790 + kCacheLoad, kLossCycles = 2437 - kStepCycles;
-// A tile of 32 x 64 weights of an update: without the batch, and for each of its rows.
-constexpr double kTileCycles = 1989, kTileRowCycles = 42;
+constexpr double kPieceCycles = 374, kPieceOfMoreRowsCycles = 538, kChainCycles = 721 + 1222;
+constexpr double kStepCycles = 675 + kCacheLoad, kLossCycles = 2280 - kStepCycles;
+// A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
+constexpr double kTileCycles = 2154, kTileRowCycles = 19.5, kLargeTileCycles = 2010, kLargeTileRowCycles = 51;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
 
@@ -148,8 +148,12 @@ class SectionModel {
     const bool by_models = s.partition == section::Partition::models;
     const double models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1,
                  rows = std::ceil(double(s.k) / (by_models ? 1 : s.blocks));
-    const double tiles = std::ceil(rows / section::kUpdateRows) * std::ceil(double(s.n) / section::kUpdateColumns);
-    return models * tiles * (kTileCycles + kTileRowCycles * s.rows);
+    const double whole_columns = std::floor(double(s.n) / section::kUpdateColumns),
+                 columns = std::ceil(double(s.n) / section::kUpdateColumns);
+    const double large = std::floor(rows / (2 * section::kUpdateRows)), all = std::ceil(rows / section::kUpdateRows);
+    const double tiles = whole_columns * (all - 2 * large) + (columns - whole_columns) * all;
+    return models *
+           (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows) + tiles * (kTileCycles + kTileRowCycles * s.rows));
   }
   static double cycles_of_link(const BlockStep& s) {
     const bool by_models = s.partition == section::Partition::models;

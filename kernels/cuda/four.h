@@ -1,4 +1,4 @@
-// Four neighbouring floats, read and written as one 16-byte access.
+// Four neighbouring floats, read and written as one 16-byte access; two, as one of 8.
 #pragma once
 #include "kernels/cuda/device.h"
 
@@ -8,6 +8,9 @@ struct alignas(16) Four {
   float v[4];
 };
 static_assert(sizeof(Four) == 16);
+struct alignas(8) Two {
+  float v[2];
+};
 
 #if defined(__CUDACC__)
 LAMINA_DEVICE Four four(const float* p) {
@@ -36,6 +39,18 @@ LAMINA_DEVICE Four same_four_in_order(const float* p) {
   return f;
 }
 LAMINA_DEVICE void put_four(float* p, const Four& f) { *reinterpret_cast<float4*>(p) = {f.v[0], f.v[1], f.v[2], f.v[3]}; }
+LAMINA_DEVICE Two two_shared_between_blocks(const float* p) {
+  const float2 f = __ldcg(reinterpret_cast<const float2*>(p));
+  return {{f.x, f.y}};
+}
+LAMINA_DEVICE Two two_in_order(const float* p) {
+  Two f;
+  asm volatile("ld.volatile.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(f.v[0]), "=f"(f.v[1])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))));
+  return f;
+}
+LAMINA_DEVICE void put_two(float* p, const Two& f) { *reinterpret_cast<float2*>(p) = {f.v[0], f.v[1]}; }
 #else
 LAMINA_DEVICE Four four(const float* p) { return {{p[0], p[1], p[2], p[3]}}; }
 LAMINA_DEVICE Four four_shared_between_blocks(const float* p) { return four(p); }
@@ -44,6 +59,9 @@ LAMINA_DEVICE Four same_four_in_order(const float* p) { return four(p); }
 LAMINA_DEVICE void put_four(float* p, const Four& f) {
   for (int i = 0; i < 4; ++i) p[i] = f.v[i];
 }
+LAMINA_DEVICE Two two_shared_between_blocks(const float* p) { return {{p[0], p[1]}}; }
+LAMINA_DEVICE Two two_in_order(const float* p) { return {{p[0], p[1]}}; }
+LAMINA_DEVICE void put_two(float* p, const Two& f) { p[0] = f.v[0], p[1] = f.v[1]; }
 #endif
 
 }  // namespace lamina::kernels::cuda

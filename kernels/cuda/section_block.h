@@ -30,8 +30,13 @@ inline constexpr int kFewRows = section::kFewRowsInPass, kMostRows = section::kM
 // A step with its operands, brought to shared memory while the step before runs.
 struct alignas(16) Record {
   static constexpr int kOperands = 8;
+  struct Address {
+    char* at;  // of the first model
+    long long per_model;
+  };
   BlockStep step;
   BlockOperand operands[kOperands];  // if it has no more
+  Address addresses[kOperands];
 };
 static_assert(sizeof(BlockStep) <= 4 * kWarp);
 
@@ -97,6 +102,7 @@ struct Block {
   const int count;
   int position = 0;  // index into the list
   int current = 0;   // its record
+  int chains = 0;    // that it has run
   long long model = 0;
 
   unsigned met = 0;  // barriers of all blocks in this launch
@@ -123,7 +129,12 @@ struct Block {
               outs = int(shuffle(word, offsetof(BlockStep, outs) / 4));
     const unsigned* operands = reinterpret_cast<const unsigned*>(all_operands() + first);
     unsigned* to_operands = reinterpret_cast<unsigned*>(record(which).operands);
-    for (int i = l; i < least(ins + outs, Record::kOperands) * operand_words; i += int(kWarp)) to_operands[i] = operands[i];
+    const int brought = least(ins + outs, Record::kOperands);
+    for (int i = l; i < brought * operand_words; i += int(kWarp)) to_operands[i] = operands[i];
+    if (l < brought) {
+      const BlockOperand& o = all_operands()[first + l];
+      record(which).addresses[l] = {data<char>(o), o.model_stride * o.element_bytes};
+    }
   }
   LAMINA_DEVICE const BlockStep& step() const { return record(current).step; }
   // Operand i of the current step is operands()[i]; their numbers are those of the table.
@@ -131,11 +142,14 @@ struct Block {
     const BlockStep& s = step();
     return s.ins + s.outs <= Record::kOperands ? record(current).operands - s.first_in : all_operands();
   }
-  LAMINA_DEVICE const BlockOperand& operand(int i) const { return operands()[i]; }
   LAMINA_DEVICE const int* code(int at) const { return reinterpret_cast<const int*>(arguments.program + arguments.places.codes_at) + at; }
   template <class T>
   LAMINA_DEVICE T* data(int i) const {
-    return data<T>(operand(i), model);
+    const BlockStep& s = step();
+    if (s.ins + s.outs > Record::kOperands) [[unlikely]]
+      return data<T>(all_operands()[i], model);
+    const Record::Address& a = record(current).addresses[i - s.first_in];
+    return reinterpret_cast<T*>(a.at + model * a.per_model);
   }
   template <class T>
   LAMINA_DEVICE T* data(const BlockOperand& o, long long model = 0) const {
@@ -157,11 +171,11 @@ struct Block {
   // The rows of the batch that this block has in a step.
   LAMINA_DEVICE Rows rows_of(const BlockStep& s) const {
     if (s.partition == Partition::models || s.partition == Partition::one) return {0, s.rows};
-    return section::share(s.rows, int(block_index()) - s.first_block, s.blocks);
+    return section::share(s.rows, s.each, int(block_index()) - s.first_block, s.blocks);
   }
   LAMINA_DEVICE Rows models_of(const BlockStep& s) const {
     if (s.partition != Partition::models) return {0, 1};
-    return section::share(s.replicas, int(block_index()) - s.first_block, s.blocks);
+    return section::share(s.replicas, s.each, int(block_index()) - s.first_block, s.blocks);
   }
 };
 

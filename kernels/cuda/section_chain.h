@@ -1,11 +1,9 @@
 // A chain: consecutive products of a block's list, dense layers or the gradients of their inputs, each of which takes the result of the one
 // before. The block's warps have roles:
-//
 //   2 compute    a column of the result each; they touch shared memory only, and meet the others once per piece of weights
 //   4 fetch      weights, biases, masks and the first product's rows: two warps a piece, so that the pairs take turns
 //   1 stores     results, from shared to global memory
 //   1 announces  results to the blocks that wait for them; the fence before takes longer than a layer
-//
 // A piece is up to 64 sums of up to 64 terms, whatever the layer's size. It lies in shared memory transposed, [sum][term], so that a thread
 // reads four terms with one load, forward and backward alike. While the computing warps multiply piece p, they read piece p + 1 into
 // registers; the barrier behind p says that its results are there and that piece p + 2 is. Sums go through their terms in order, as fused
@@ -218,7 +216,13 @@ LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Piec
     p.go_on();
   }
 }
-LAMINA_DEVICE void announce(const ChainMemory& memory, unsigned* counters, int count) {
+// Finds the links of the block's next chain first, if it follows this one: its record is there, since the block's last warp has brought it.
+static_assert(kComputeThreads + 2 * kPairThreads + 2 * kWarp == kThreads);
+LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned* counters, int count) {
+  const int next = b.position + count;
+  sync_warp();
+  if (const BlockStep& after = Block::record(b.current + 1).step; next < b.count && after.chain > 0 && fit_together(count, after.chain))
+    find_links(b, after, b.chains + 1, next, b.models_of(after).begin, int(lane()), int(kWarp));
   for (int told = 0; told < count;) {
     int now = told;
     if (lane() == 0)
@@ -232,11 +236,10 @@ LAMINA_DEVICE void announce(const ChainMemory& memory, unsigned* counters, int c
   }
 }
 
-// The last model's results raise the products' counters. Inlined, the compiler would take the addresses of all roles out of the loop over
-// models, and spill them.
+// The last model's results raise the products' counters. Inlined, addresses of all roles would be kept over the models, and spilled.
 template <int R, bool gradient>
 LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count, Rows rows, bool last_model) {
-  const ChainMemory memory{dynamic_shared<float>()};
+  const ChainMemory memory(b.chains, count);
   const Pieces pieces(memory.links(), count, R, rows);
   const int t = int(thread_index());
   const int fetcher = t - kComputeThreads, storer = fetcher - 2 * kPairThreads;
@@ -247,12 +250,11 @@ LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count,
   else if (storer < int(kWarp))
     store_results(b, memory, pieces, last_model);
   else if (last_model)
-    announce(memory, b.arguments.state, count);
+    announce(b, memory, b.arguments.state, count);
 }
 
-// Runs the chain that begins at the block's position. known: whether its links are found, for the block's first model. False when the
-// launch should stop.
-LAMINA_DEVICE bool run_chain(Block& b, bool known) {
+// Runs the chain at the block's position; false: the launch should stop. known: whether the first model's links are found, then the next's.
+LAMINA_DEVICE bool run_chain(Block& b, bool& known) {
   const BlockStep& s = b.step();
   const int count = s.chain;
   const bool gradient = s.kind == StepKind::dense_grad_input;
@@ -262,7 +264,7 @@ LAMINA_DEVICE bool run_chain(Block& b, bool known) {
   for (b.model = models.begin; b.model < models.end && !empty; ++b.model) {
     if (!known) {
       sync_block();  // the model before is done with the links
-      find_links(b, s, b.position, b.model, t, kThreads);
+      find_links(b, s, b.chains, b.position, b.model, t, kThreads);
       sync_block();  // the links are found
     }
     known = false;
@@ -289,7 +291,10 @@ LAMINA_DEVICE bool run_chain(Block& b, bool known) {
       clock_end_step(b, b.position + i);
     }
   }
-  return !sync_block_or(!empty && *ChainMemory{dynamic_shared<float>()}.stopped() != 0);
+  const bool good = !sync_block_or(!empty && *ChainMemory(b.chains, count).stopped() != 0);
+  const int after = b.position + count < b.count ? Block::record(b.current + 1).step.chain : 0;
+  known = !empty && after > 0 && fit_together(count, after), ++b.chains;
+  return good;
 }
 
 }  // namespace lamina::kernels::cuda::resident

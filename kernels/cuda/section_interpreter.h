@@ -11,9 +11,9 @@ namespace lamina::kernels::cuda::resident {
 LAMINA_DEVICE void between_models(const Block& b, const Rows& models) {
   if (b.model + 1 < models.end) sync_block();  // scratch memory
 }
-LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
+LAMINA_DEVICE bool end_models(Block& b, StepKind kind, bool good) {
   b.model = 0;
-  if (s.kind != StepKind::sparse_cross_entropy) return true;
+  if (kind != StepKind::sparse_cross_entropy) return true;
   if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
   return !sync_block_or(!good);
 }
@@ -21,9 +21,10 @@ LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
 LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
   bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
   const Rows models = b.models_of(s);
+  const StepKind kind = s.kind;  // read again behind each barrier, shared memory would cost more
   for (b.model = models.begin; b.model < models.end; ++b.model) {
-    switch (s.kind) {
-      case StepKind::dense_update: update(b, s); break;
+    switch (kind) {
+      case StepKind::dense_update: update(b.arguments, b.current, b.model); break;
       case StepKind::elementwise: elementwise(b, s); break;
       case StepKind::reduce: reduce(b, s); break;
       case StepKind::softmax:
@@ -35,7 +36,7 @@ LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
     }
     between_models(b, models);
   }
-  return end_models(b, s, good);
+  return end_models(b, kind, good);
 }
 
 }  // namespace lamina::kernels::cuda::resident

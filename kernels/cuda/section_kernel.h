@@ -28,7 +28,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       b.bring(position, b.current);
     } else if (position < count && b.listed(position).chain > 0) {
       const BlockStep& s = b.listed(position);
-      find_links(b, s, position, b.models_of(s).begin, int(thread_index()), kThreads - int(kWarp));
+      find_links(b, s, b.chains, position, b.models_of(s).begin, int(thread_index()), kThreads - int(kWarp));
     }
     links_known = true;
     sync_block();
@@ -37,7 +37,10 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   unsigned go_on = 0;
   while (b.position < count) {
     const BlockStep& s = b.step();
-    if (s.kind == StepKind::loop) {
+    // Read once, together. The record is overwritten when the step is over.
+    const StepKind kind = s.kind;
+    const int chain = s.chain, waits = s.waits, first_wait = s.first_wait, signal = s.signal;
+    if (kind == StepKind::loop) {
       const int place = b.position;
       clock_begin_wait(b, place);
       const bool goes_on = take_turn(b, s, first);
@@ -51,20 +54,19 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       continue;
     }
     clock_begin_wait(b, b.position);
-    if (s.waits > 0 && !makes(Mistake::updates_before) &&
-        sync_block_or(!wait_for_others(b, s.first_wait, s.waits, int(thread_index()), kThreads)))
+    if (waits > 0 && !makes(Mistake::updates_before) &&
+        sync_block_or(!wait_for_others(b, first_wait, waits, int(thread_index()), kThreads)))
       break;
     clock_begin_step(b, b.position);
-    const int next = b.position + (s.chain > 0 ? s.chain : 1), signal = s.signal;  // the record is overwritten when the step is over
+    const int next = b.position + (chain > 0 ? chain : 1);
     if (warp_index() == bringer) b.bring(next, b.current + 1);
-    if (s.chain > 0) {
+    if (chain > 0) {
       if (!run_chain(b, links_known)) break;
-      links_known = false;
     } else {
       if (warp_index() == bringer && next < count) {
         const BlockStep& after = Block::record(b.current + 1).step;
         sync_warp();
-        if (after.chain > 0) find_links(b, after, next, b.models_of(after).begin, int(lane()), int(kWarp));
+        if (after.chain > 0) find_links(b, after, b.chains, next, b.models_of(after).begin, int(lane()), int(kWarp));
       }
       links_known = true;
       if (!run_step(b, s)) break;

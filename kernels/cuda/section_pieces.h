@@ -57,15 +57,20 @@ struct Pieces {
   }
 };
 
-// The chain's shared memory.
+// The shared memory of a block's chain number `chain`, with so many links. Those of the next chain lie at the other end of the same memory,
+// so that they can be found while this one runs, if there is room.
 struct ChainMemory {
   float* shared;
-  LAMINA_DEVICE Link* links() const { return reinterpret_cast<Link*>(shared + kLinksAt); }
+  int odd, first_link;
+  LAMINA_DEVICE ChainMemory(int chain, int links)
+      : shared(dynamic_shared<float>()), odd(chain & 1), first_link(odd ? kMostLinks - links : 0) {}
+  LAMINA_DEVICE Link* links() const { return reinterpret_cast<Link*>(shared + kLinksAt) + first_link; }
   LAMINA_DEVICE float* stage(int piece) const { return shared + kRingAt + (piece & (kStages - 1)) * kStageFloats; }
   LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kMostRows * kMostWidth); }
-  LAMINA_DEVICE unsigned* stored() const { return reinterpret_cast<unsigned*>(shared + kStoredAt); }  // links whose results are in memory
-  LAMINA_DEVICE unsigned* stopped() const { return stored() + 1; }                                    // a wait has ended the launch
+  LAMINA_DEVICE unsigned* stored() const { return reinterpret_cast<unsigned*>(shared + kStoredAt) + 2 * odd; }  // results in memory, links
+  LAMINA_DEVICE unsigned* stopped() const { return stored() + 1; }  // a wait has ended the launch
 };
+LAMINA_DEVICE bool fit_together(int links, int next) { return links + next <= kMostLinks; }
 // The barriers of even and of odd pieces are met by all but the announcing warp and the other pair of fetching ones.
 inline constexpr int kMeetingThreads = kComputeThreads + kPairThreads + int(kWarp);
 template <int number>
@@ -80,9 +85,9 @@ LAMINA_DEVICE void meet_at(int piece) {
 }
 
 // Finds the addresses of a chain's steps, for one model; by one of `threads` threads, for all behind the next barrier. first: the
-// chain's.
-LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int position, long long model, int thread, int threads) {
-  const ChainMemory memory{dynamic_shared<float>()};
+// chain's. number: of the chain.
+LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number, int position, long long model, int thread, int threads) {
+  const ChainMemory memory(number, first.chain);
   const bool gradient = first.kind == StepKind::dense_grad_input;
   const BlockOperand* operands = b.all_operands();
   for (int i = thread; i < first.chain; i += threads) {

@@ -62,7 +62,7 @@ LAMINA_DEVICE long long label_at(const char* labels, DType t, long long i) {
 LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
   const float* logits = b.in<const float>(s, 0);
   const char* labels = b.in<const char>(s, 1);
-  const DType type = b.operand(s.first_in + 1).dtype;
+  const DType type = b.operands()[s.first_in + 1].dtype;
   float* losses = b.out<float>(s, 0);
   float* probabilities = b.out<float>(s, 1);
   const Rows mine = b.rows_of(s);

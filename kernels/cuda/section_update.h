@@ -7,160 +7,229 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// A tile of weights: 64 columns, and 8 rows for each group of 64 threads. A thread has the 8 rows of its column.
-constexpr int kTileColumns = section::kUpdateColumns, kTileRows = section::kUpdateRows, kOwnRows = kTileRows * kTileColumns / kThreads;
-static_assert(kOwnRows == 8 && kOwnRows % kElements == 0);
-constexpr int kBatchRows = 32, kAhead = 4;  // rows that are in shared memory at once, x, and dz behind it; that are in registers
+// A tile of weights: 64 columns, of which a thread has two neighbours, in `own` rows for each warp. Blocks that have a whole layer, as
+// those of an ensemble, take tiles of 64 rows.
+constexpr int kTileColumns = section::kUpdateColumns, kWarps = kThreads / int(kWarp), kFewOwn = section::kUpdateRows / kWarps,
+              kManyOwn = 2 * kFewOwn;
+static_assert(kTileColumns == 2 * kWarp && kFewOwn == kElements);
+constexpr int kBatchRows = 32;  // that are in shared memory at once, x, and dz behind it
 
-// Sizes of the step. Read again behind each barrier, shared memory would cost more.
-struct Sizes {
+// Read again behind each barrier, shared memory would cost more.
+struct Operands {
+  const float *x, *dz;
+  const float *w = nullptr, *rate = nullptr;  // of w - rate * dw, if it is that
+  float* to = nullptr;
   int batch, k, n;
 };
 
-// A thread's part of kBatchRows rows of x and dz, on its way from global to shared memory.
+// A thread's part of kBatchRows rows of x and dz, on its way from global to shared memory. whole: the tile lies in the matrix, and all that
+// is read by fours or twos is aligned.
+template <int own, bool whole>
 struct BatchRows {
-  static constexpr int kQuadsOfX = kTileRows / 4, kQuadsOfZ = kTileColumns / 4, kTimes = kBatchRows * kQuadsOfZ / kThreads;
-  static_assert(kBatchRows * kQuadsOfX == kThreads && kTimes * kThreads == kBatchRows * kQuadsOfZ);
-  Four x, z[kTimes];
+  static constexpr int kTileRows = own * kWarps, kQuadsOfX = kTileRows / 4, kQuadsOfZ = kTileColumns / 4;
+  static constexpr int kTimesOfX = kBatchRows * kQuadsOfX / kThreads, kTimesOfZ = kBatchRows * kQuadsOfZ / kThreads;
+  Four x[kTimesOfX], z[kTimesOfZ];
 
   // Four neighbours of a row, zero beyond the last of them.
-  LAMINA_DEVICE static Four four_of(const float* row, int first, int end, bool aligned) {
-    if (aligned && first + 4 <= end) return four_shared_between_blocks(row + first);
-    Four f;
-    LAMINA_UNROLL
-    for (int i = 0; i < 4; ++i) f.v[i] = first + i < end ? load_shared_between_blocks(row + first + i) : 0;
-    return f;
+  LAMINA_DEVICE static Four four_of(const float* row, int first, int end) {
+    if constexpr (whole) {
+      return four_shared_between_blocks(row + first);
+    } else {
+      Four f;
+      LAMINA_UNROLL
+      for (int i = 0; i < 4; ++i) f.v[i] = first + i < end ? load_shared_between_blocks(row + first + i) : 0;
+      return f;
+    }
   }
-  LAMINA_DEVICE static bool by_fours(const float* p, int leading) { return leading % 4 == 0 && reinterpret_cast<size_t>(p) % 16 == 0; }
   // Rows from `first` of the batch; of x the columns rows.begin to rows.end, of dz those from `column`.
-  LAMINA_DEVICE void load(Sizes s, const float* xs, const float* zs, int first, Rows rows, int column) {
+  LAMINA_DEVICE void load(const Operands& o, int first, Rows rows, int column) {
     const int t = int(thread_index());
-    const int r = first + t / kQuadsOfX;
-    const float* from = xs + (long long)r * s.k + rows.begin;
-    x = r < s.batch ? four_of(from, t % kQuadsOfX * 4, rows.size(), by_fours(xs + rows.begin, s.k)) : Four{};
     LAMINA_UNROLL
-    for (int i = 0; i < kTimes; ++i) {
+    for (int i = 0; i < kTimesOfX; ++i) {
+      const int row = first + t / kQuadsOfX + i * (kThreads / kQuadsOfX);
+      x[i] = row < o.batch ? four_of(o.x + (long long)row * o.k, rows.begin + t % kQuadsOfX * 4, rows.end) : Four{};
+    }
+    LAMINA_UNROLL
+    for (int i = 0; i < kTimesOfZ; ++i) {
       const int row = first + t / kQuadsOfZ + i * (kThreads / kQuadsOfZ);
-      z[i] = row < s.batch ? four_of(zs + (long long)row * s.n, column + t % kQuadsOfZ * 4, s.n, by_fours(zs, s.n)) : Four{};
+      z[i] = row < o.batch ? four_of(o.dz + (long long)row * o.n, column + t % kQuadsOfZ * 4, o.n) : Four{};
     }
   }
   LAMINA_DEVICE void store(float* memory) const {
     const int t = int(thread_index());
-    put_four(memory + t * 4, x);
     LAMINA_UNROLL
-    for (int i = 0; i < kTimes; ++i) put_four(memory + kBatchRows * kTileRows + (t + i * kThreads) * 4, z[i]);
+    for (int i = 0; i < kTimesOfX; ++i) put_four(memory + (t + i * kThreads) * 4, x[i]);
+    LAMINA_UNROLL
+    for (int i = 0; i < kTimesOfZ; ++i) put_four(memory + kBatchRows * kTileRows + (t + i * kThreads) * 4, z[i]);
   }
 };
 
-// dw of the thread's part of a tile, over all rows of the batch.
-LAMINA_DEVICE void sum_over_batch(Sizes s, const float* x, const float* dz, float* memory, Rows rows, int column, float (&sums)[kOwnRows]) {
-  const int t = int(thread_index());
-  const float* own_x = memory + t / kTileColumns * kOwnRows;
-  const float* own_z = memory + kBatchRows * kTileRows + t % kTileColumns;
-  BatchRows batch;
-  batch.load(s, x, dz, 0, rows, column);
-  for (int first = 0; first < s.batch; first += kBatchRows) {
+// dw of the thread's part of a tile, over all rows of the batch; batch: the first rows.
+template <int own, bool whole>
+LAMINA_DEVICE void sum_over_batch(const Operands& o, BatchRows<own, whole>& batch, float* memory, Rows rows, int column, Two (&sums)[own]) {
+  constexpr int kTileRows = BatchRows<own, whole>::kTileRows, kTogether = 4, kAhead = own > kFewOwn ? 2 : 4;  // rows, read so many before
+  const float* own_x = memory + warp_index() * own;
+  const float* own_z = memory + kBatchRows * kTileRows + 2 * lane();
+  for (int first = 0; first < o.batch; first += kBatchRows) {
     sync_block();  // all threads are done with that memory
     batch.store(memory);
     sync_block();
-    const int count = least(kBatchRows, s.batch - first);
-    if (first + count < s.batch) batch.load(s, x, dz, first + count, rows, column);
+    const int count = least(kBatchRows, o.batch - first);
+    if (first + count < o.batch) batch.load(o, first + count, rows, column);
     // Rows are read some rows ahead, also beyond the last one.
-    Four a[kAhead][kOwnRows / 4];
-    float z[kAhead];
+    Four a[kAhead][own / 4];
+    Two z[kAhead];
     const auto read = [&](int r, int to) {
       LAMINA_UNROLL
-      for (int i = 0; i < kOwnRows / 4; ++i) a[to][i] = same_four_in_order(own_x + r * kTileRows + 4 * i);
-      z[to] = own_z[r * kTileColumns];
+      for (int i = 0; i < own / 4; ++i) a[to][i] = same_four_in_order(own_x + r * kTileRows + 4 * i);
+      z[to] = two_in_order(own_z + r * kTileColumns);
     };
     LAMINA_UNROLL
     for (int r = 0; r < kAhead; ++r) read(r, r);
     const auto add = [&](int i) {
       LAMINA_UNROLL
-      for (int q = 0; q < kOwnRows; ++q) sums[q] = fma(a[i][q / 4].v[q % 4], z[i], sums[q]);
+      for (int q = 0; q < own; ++q) {
+        LAMINA_UNROLL
+        for (int c = 0; c < 2; ++c) sums[q].v[c] = fma(a[i][q / 4].v[q % 4], z[i].v[c], sums[q].v[c]);
+      }
     };
     int r = 0;
-    for (; r + kAhead <= count; r += kAhead) {
+    for (; r + kTogether <= count; r += kTogether) {
       LAMINA_UNROLL
-      for (int i = 0; i < kAhead; ++i) add(i), read(r + i + kAhead, i);
+      for (int i = 0; i < kTogether; ++i) add(i % kAhead), read(r + i + kAhead, i % kAhead);
     }
-    LAMINA_UNROLL
-    for (int i = 0; i < kAhead - 1; ++i)
-      if (r + i < count) add(i);
-  }
-}
-// f(q) for the rows of the thread's column that are there.
-template <class F>
-LAMINA_DEVICE void for_own_rows(int count, const F& f) {
-  if (count == kOwnRows) {
-    LAMINA_UNROLL
-    for (int q = 0; q < kOwnRows; ++q) f(q);
-  } else {
-    LAMINA_UNROLL
-    for (int q = 0; q < kOwnRows; ++q)
-      if (q < count) f(q);
-  }
-}
-
-LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
-  const bool by_models = s.partition == Partition::models;
-  const int part = by_models ? 0 : int(block_index()) - s.first_block, parts = by_models ? 1 : s.blocks;
-  const float* x = b.in<const float>(s, 0);
-  const float* dz = b.in<const float>(s, 1);
-  const int t = int(thread_index());
-  const Sizes sizes{s.rows, s.k, s.n};
-  int results = 0;
-  if (s.code >= 0) {
-    const Code code(b, s.code, s.first_in + 2, s.first_out, true, s.n);
-    results = code.outputs();
-    const bool descends = s.descent_w >= 0;
-    const float* rate = descends ? b.in<const float>(s, 1 + s.descent_rate) : nullptr;
-    const float* w = descends ? b.in<const float>(s, 1 + s.descent_w) : nullptr;
-    float* to = descends ? b.out<float>(s, 0) : nullptr;
-    const Rows mine = section::share(sizes.k, part, parts);
-    for (int column0 = 0; column0 < sizes.n; column0 += kTileColumns) {
-      for (int begin = mine.begin; begin < mine.end; begin += kTileRows) {
-        const Rows rows{begin, least(begin + kTileRows, mine.end)};
-        const int column = column0 + t % kTileColumns, row = begin + t / kTileColumns * kOwnRows;
-        const int count = column < sizes.n ? least(kOwnRows, rows.end - row) : 0;
-        const long long at = (long long)row * sizes.n + column;
-        float sums[kOwnRows] = {};
-        if (descends) {
-          float values[kOwnRows] = {};
-          for_own_rows(count, [&](int q) { values[q] = load_shared_between_blocks(w + at + q * sizes.n); });
-          const float step = load_shared_between_blocks(rate);
-          sum_over_batch(sizes, x, dz, b.ring(), rows, column0, sums);
-          LAMINA_UNROLL
-          for (int q = 0; q < kOwnRows; ++q) values[q] -= step * sums[q];
-          for_own_rows(count, [&](int q) { to[at + q * sizes.n] = values[q]; });
-        } else {
-          sum_over_batch(sizes, x, dz, b.ring(), rows, column0, sums);
-          sync_block();  // that memory becomes registers
-          LAMINA_UNROLL
-          for (int q = 0; q < kOwnRows; q += kElements)
-            code.elements(at + (long long)q * sizes.n, sizes.n, least(kElements, count - q),
-                          Four{{sums[q], sums[q + 1], sums[q + 2], sums[q + 3]}});
-        }
+    if (r < count) [[unlikely]] {
+      LAMINA_UNROLL
+      for (int i = 0; i < kTogether - 1; ++i) {
+        if (r + i >= count) break;
+        add(i % kAhead);
+        if (i + kAhead < kTogether - 1) read(r + i + kAhead, i % kAhead);
       }
     }
   }
-  if (!s.has_bias || part != parts - 1) return;
-  const Code code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + results, true, s.n);
-  const bool descends = s.descent_w2 >= 0;
-  for (int first = 0; first < s.n; first += kThreads) {
-    const int column = first + t;
-    const bool active = column < s.n;
-    sync_block();  // the scratch memory serves sums and programs
-    const float db = column_result(section::Reduction::sum, dz, s.rows, s.n, column, active, b.scratch());
-    sync_block();
-    if (descends) {
-      const int extras = 1 + s.extras;  // before the bias's own extras
-      const float rate = load_shared_between_blocks(b.in<const float>(s, extras + s.descent_rate2));
-      const float* w = b.in<const float>(s, extras + s.descent_w2);
-      if (active) b.out<float>(s, results)[column] = load_shared_between_blocks(w + column) - rate * db;
-    } else {
-      code.elements(column, 0, active, Four{{db, 0, 0, 0}});
+}
+
+// Two neighbours of a row of weights: how many of them are there is known if the tile is whole.
+template <bool whole>
+LAMINA_DEVICE Two two_of(const float* p, int count) {
+  if constexpr (whole)
+    return two_shared_between_blocks(p);
+  else
+    return {{count > 0 ? load_shared_between_blocks(p) : 0, count > 1 ? load_shared_between_blocks(p + 1) : 0}};
+}
+template <bool whole>
+LAMINA_DEVICE void put_two_of(float* p, const Two& two, int count) {
+  if constexpr (whole) {
+    put_two(p, two);
+  } else {
+    if (count > 0) p[0] = two.v[0];
+    if (count > 1) p[1] = two.v[1];
+  }
+}
+
+// `count` neighbours of the bias from `column` on, whose gradient is db. All threads of the block must call it.
+LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, int count, const Two& db) {
+  const int first_out = s.code < 0 ? 0 : b.code(s.code)[3];  // behind the weights' results
+  if (s.descent_w2 >= 0) {
+    const int extras = 1 + s.extras;  // before the bias's own extras
+    const float rate = load_shared_between_blocks(b.in<const float>(s, extras + s.descent_rate2));
+    const float* w = b.in<const float>(s, extras + s.descent_w2);
+    float* to = b.out<float>(s, first_out);
+    LAMINA_UNROLL
+    for (int c = 0; c < 2; ++c)
+      if (c < count) to[column + c] = load_shared_between_blocks(w + column + c) - rate * db.v[c];
+  } else {
+    sync_block();  // memory becomes registers
+    Code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + first_out, true, s.n)
+        .elements(column, 1, count, Four{{db.v[0], db.v[1], 0, 0}});
+  }
+}
+
+// with_bias: the tile's columns of the bias too. Of dz all rows are in shared memory then.
+template <int own, bool whole>
+LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operands& o, Rows rows, int column0, bool with_bias) {
+  BatchRows<own, whole> batch;
+  batch.load(o, 0, rows, column0);
+  const int row = rows.begin + int(warp_index()) * own, column = column0 + 2 * int(lane());
+  const int columns = whole ? 2 : least(2, o.n - column);
+  const long long at = (long long)row * o.n + column;
+  const auto there = [&](int q) { return whole || row + q < rows.end ? columns : 0; };
+  Two sums[own] = {};
+  if (o.w) {
+    Two values[own];
+    LAMINA_UNROLL
+    for (int q = 0; q < own; ++q) values[q] = two_of<whole>(o.w + at + q * o.n, there(q));
+    const float rate = load_shared_between_blocks(o.rate);
+    sum_over_batch(o, batch, b.ring(), rows, column0, sums);
+    LAMINA_UNROLL
+    for (int q = 0; q < own; ++q) {
+      LAMINA_UNROLL
+      for (int c = 0; c < 2; ++c) values[q].v[c] -= rate * sums[q].v[c];
+      put_two_of<whole>(o.to + at + q * o.n, values[q], there(q));
     }
+  } else {
+    sum_over_batch(o, batch, b.ring(), rows, column0, sums);
+  }
+  Two bias{{-0.0f, -0.0f}};  // -0 + x is x
+  if (with_bias && warp_index() == 0) {
+    const float* z = b.ring() + kBatchRows * BatchRows<own, whole>::kTileRows + 2 * lane();
+    for (int r = 0; r < o.batch; ++r) {
+      const Two row_of_z = two_in_order(z + r * kTileColumns);
+      bias.v[0] += row_of_z.v[0], bias.v[1] += row_of_z.v[1];
+    }
+  }
+  if (!o.w) {
+    sync_block();  // that memory becomes registers
+    const Code code(b, s.code, s.first_in + 2, s.first_out, true, o.n);
+    LAMINA_UNROLL
+    for (int q = 0; q < own; q += kElements) {
+      LAMINA_UNROLL
+      for (int c = 0; c < 2; ++c)
+        code.elements(at + (long long)q * o.n + c, o.n, c < columns ? least(kElements, rows.end - row - q) : 0,
+                      Four{{sums[q].v[c], sums[q + 1].v[c], sums[q + 2].v[c], sums[q + 3].v[c]}});
+    }
+  }
+  if (with_bias) update_bias(b, s, column, warp_index() == 0 ? columns : 0, bias);
+}
+
+// A function of its own: inlined, its tiles would leave the rest of the kernel too few registers. By values, since what it is given by
+// reference would be read by generic loads. current: of the block's records.
+LAMINA_CALLED void update(const Arguments& arguments, int current, long long model) {
+  Block b(arguments, nullptr, 0);
+  b.current = current, b.model = model;
+  const BlockStep& s = b.step();
+  const bool by_models = s.partition == Partition::models;
+  const int part = by_models ? 0 : int(block_index()) - s.first_block, parts = by_models ? 1 : s.blocks;
+  Operands o{.x = b.in<const float>(s, 0), .dz = b.in<const float>(s, 1), .batch = s.rows, .k = s.k, .n = s.n};
+  const Rows mine = by_models ? Rows{0, o.k} : section::share(o.k, s.each, part, parts);
+  const bool has_bias = s.has_bias && part == parts - 1;
+  const bool with_tiles = has_bias && s.code >= 0 && !mine.empty() && o.n > 1 && o.batch > 0 && o.batch <= kBatchRows;
+  if (s.code >= 0) {
+    if (s.descent_w >= 0)
+      o.w = b.in<const float>(s, 1 + s.descent_w), o.rate = b.in<const float>(s, 1 + s.descent_rate), o.to = b.out<float>(s, 0);
+    const auto of = [](const void* p) { return unsigned(reinterpret_cast<size_t>(p)); };
+    const bool whole = ((o.k | o.n | mine.begin) & 3) == 0 && ((of(o.x) | of(o.dz)) & 15) == 0 && ((of(o.w) | of(o.to)) & 7) == 0;
+    for (int column0 = 0; column0 < o.n; column0 += kTileColumns) {
+      for (int begin = mine.begin; begin < mine.end;) {
+        const int left = mine.end - begin;
+        const bool with_bias = with_tiles && begin == mine.begin, fits = whole && column0 + kTileColumns <= o.n;
+        const int many = kManyOwn * kWarps, few = kFewOwn * kWarps;
+        if (fits && left >= many)
+          update_tile<kManyOwn, true>(b, s, o, {begin, begin + many}, column0, with_bias), begin += many;
+        else if (fits && left >= few)
+          update_tile<kFewOwn, true>(b, s, o, {begin, begin + few}, column0, with_bias), begin += few;
+        else
+          update_tile<kFewOwn, false>(b, s, o, {begin, begin + least(few, left)}, column0, with_bias), begin += few;
+      }
+    }
+  }
+  if (!has_bias || with_tiles) return;
+  for (int first = 0; first < o.n; first += kThreads) {
+    const int column = first + int(thread_index());
+    const bool active = column < o.n;
+    sync_block();  // the scratch memory serves sums and programs
+    const float db = column_result(section::Reduction::sum, o.dz, o.batch, o.n, column, active, b.scratch());
+    update_bias(b, s, column, active, Two{{db, 0}});
   }
 }
 

@@ -50,11 +50,15 @@ struct Share {
   LAMINA_SCALAR constexpr Int size() const { return end - begin; }
   LAMINA_SCALAR constexpr bool empty() const { return begin >= end; }
 };
-// Part `part` of 0 to count: the first parts have one more where they cannot be equal.
+// Part `part` of 0 to count: the first parts have one more where they cannot be equal. each: count / parts.
+template <class Int>
+LAMINA_SCALAR constexpr Share<Int> share(Int count, Int each, int part, int parts) {
+  const Int more = count - each * parts, begin = part * each + (part < more ? part : more);
+  return {begin, begin + each + (part < more ? 1 : 0)};
+}
 template <class Int>
 LAMINA_SCALAR constexpr Share<Int> share(Int count, int part, int parts) {
-  const Int each = count / parts, more = count - each * parts, begin = part * each + (part < more ? part : more);
-  return {begin, begin + each + (part < more ? 1 : 0)};
+  return share(count, count / parts, part, parts);
 }
 
 // What a step may be in a chain (chains.h): a product, or f(x, other) of the rows x before it, element by element.
@@ -91,7 +95,12 @@ struct BlockStep {
   int32_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
   LinkKind link = LinkKind::none;
   Activation link_activation = Activation::none;
+  int32_t each = 0;  // what each block has at least: models, rows of an update's weights or rows of the batch. A GPU divides slowly
 };
+constexpr int shared_count(const BlockStep& s) {
+  if (s.partition == Partition::models) return s.replicas;
+  return s.kind == StepKind::dense_update ? s.k : s.rows;
+}
 struct BlockOperand {
   int32_t buffer = 0;
   int32_t base = 0;          // address passed by the launch

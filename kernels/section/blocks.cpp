@@ -149,6 +149,7 @@ class Planner {
     const LinkOf link = link_of(table_, s);
     out.link = link.kind, out.link_activation = link.activation;
     assign(s, number, out);
+    out.each = shared_count(out) / out.blocks;
     if (s.kind == StepKind::dense_update) {
       const Operand* extras = table_.operands.data() + s.first_in + 2;
       if (s.code >= 0)

@@ -4,9 +4,12 @@
   section_steps.py [LIBRARY] [--arch sm_90a] [other options of cycles.py]
 
 forward, gradient  a turn of the computing warps in the middle of a chain, from barrier to barrier. Other warps bring weights and take results away.
+more rows          such a turn forward with four rows
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
+first piece        of a chain: from there until its weights are in shared memory
 step               of any other step: all but its own work
-update             that work of a dense_update with SGD: half of a layer's weights, 32 x 64, for a batch of 20
+loss               all of a sparse_cross_entropy of 10 classes, one row for each warp
+update             that work of a dense_update with SGD: half of a layer's weights, 32 x 64, for a batch of 20; whole update: all of them
 """
 import os
 import subprocess
@@ -18,26 +21,40 @@ LIBRARY = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "python"
 # The chain's roles are a function of their own. There nvdisasm is right about the line of an instruction, but not about where that was inlined.
 TURN = 'BAR@device_gpu.h:"n"(barrier), "n"(threads)'
 PRODUCTS = "FFMA*128@device_gpu.h:return __fmaf_rn(a, b, c);"  # 64 for each of two rows
+OF_MORE_ROWS = PRODUCTS.replace("128", "256")
+RESULTS = "section_chain.h:y[r * kMostWidth] = gradient"
 OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
-WAYS = {"forward": [TURN, PRODUCTS, "FADD*2@section_chain.h:y[r * kMostWidth] = gradient", TURN],
+
+def update_of(own):
+    """The stops of an update of 8 * own rows of weights, a function of its own, for a batch of 20."""
+    return ["LDS@section_update.h:const bool by_models", f"LDG*{own // 4 + 2}@section_update.h:batch.load(o, 0, rows, column0);",
+            f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!has_bias || with_tiles) return;"]
+
+
+WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
+        "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
+        "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", "LDG*18@section_chain.h:load()", "STS*20@section_chain.h:store()",
+                        "BAR@section_pieces.h:meet_at()"],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],
-        "update": ["section_update.h:const int part = by_models", "LDG*8@section_update.h:values[q] = load_shared", "LDG@section_update.h:x = r < s.batch ? four_of",
-                   "LDG*2@section_update.h:z[i] = row < s.batch ? four_of", "BAR@section_update.h:sync_block();  // all threads are done with that memory",
-                   "FFMA*160@device_gpu.h:return __fmaf_rn(a, b, c);", "STG*8@section_update.h:to[at + q * sizes.n] = values", OVER]}
+        "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "section_rows.h:const float high = highest(x, s.n);",
+                 "DADD*10@section_rows.h:const double sum = exponentials(x, p, s.n, high);", "section_rows.h:if (lane() == 0) losses[r] = float(", OVER],
+        "update": update_of(4), "whole update": update_of(8)}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
 OF_TURN = {"warps": 2, "broadcast": [ROWS]}
-OPTIONS = {"forward": OF_TURN, "gradient": OF_TURN, "chain": {}, "known chain": {}, "step": {}, "update": {"warps": 8, "broadcast": [ROWS]}}
+OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), "first piece": {"warps": 2}, "update": OF_UPDATE,
+           "whole update": OF_UPDATE}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step(b, s)) break;", "chain=section_chain.h:run_chain()"]
-PARTS = {"forward": OF_LAYER, "gradient": OF_LAYER, "chain": OF_STEP, "known chain": OF_STEP, "step": OF_STEP,
-         "update": ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"]}
+PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), "first piece": ["loads=section_chain.h:load()"],
+         **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.
 STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
-STEP_PARTS = [f"{step}=section_interpreter.h:case StepKind::{step}:" for step in STEPS]
+STEP_PARTS = ["dense_update=section_update.h:update()", *(f"{step}=section_interpreter.h:case StepKind::{step}:" for step in STEPS[1:])]
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]

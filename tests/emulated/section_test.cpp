@@ -1,6 +1,8 @@
 // The section kernel against the CPU's, on the same tables.
 #include "kernels/cuda/section.cu"
 
+#include <array>
+
 #include "graph/compile/compile.h"
 #include "graph/frontend/factories.h"
 #include "graph/frontend/tape.h"
@@ -110,6 +112,30 @@ TEST(Section, ChainsTakeWhatLiesBetweenLayers) {
   }
 }
 
+// Two heads on one body: a chain follows a chain. Their links lie in one memory if there is room, else they are found in turn.
+TEST(Section, RunsChainsBehindEachOther) {
+  const auto heads = [](int layers) {
+    auto f = function([layers](Tensor x, Tensor w) {
+      const Tensor body = tanh(matmul(x, w));
+      Tensor a = body, b = body;
+      for (int i = 0; i < layers; ++i) a = tanh(matmul(a, w));
+      for (int i = 0; i < layers; ++i) b = relu(matmul(b, w));
+      return std::tuple(a, b, tanh(matmul(body, w) * 2.0f));
+    });
+    return program_of(f.concrete(patterned({6, 8}, 0.05f), patterned({8, 8}, 0.05f)).graph());
+  };
+  for (const int layers : {3, 90}) {
+    Trial trial(heads(layers));
+    std::vector<int> chains;
+    for (const section::BlockStep& s : trial.plan(4)->plan.steps)
+      if (s.chain > 0) chains.push_back(s.chain);
+    ASSERT_GE(chains.size(), 2u);
+    EXPECT_EQ(chains[0] + chains[1] > section::kMostLinks, layers == 90)
+        << "the chains have " << chains[0] << " and " << chains[1] << " links";
+    expect_same(trial, {1, 4});
+  }
+}
+
 TEST(Section, HasEveryActivation) {
   LAMINA_LARGE();
   for (const auto& [name, activation] : tests::every_activation()) {
@@ -214,15 +240,11 @@ TEST(Section, ReportsAWaitThatIsNeverSatisfied) {
   take_races();
 }
 
-// A stack of models: each block has some of them, and no block waits.
-TEST(Section, RunsEnsemblesModelByModel) {
-  constexpr int models = 5;
-  std::vector<float> values(models * 12 * 8);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.02f * float(int(i * 29 % 37) - 18);
-  const Variable w = per_model(tensor(values, {models, 12, 8}), "kernel");
-  const Variable b = per_model(tensor(std::vector<float>(models * 8, 0.1f), {models, 8}), "bias");
-  const Tensor x = tensor(std::vector<float>(size_t(6 * 12), 0.5f), {6, 12});
-  auto optimizer = std::make_shared<optim::SGD>(0.1);
+// A training step of a stack of layers with biases.
+std::shared_ptr<const Program> ensemble(int64_t models, int64_t rows, int64_t width, int64_t results,
+                                        std::shared_ptr<optim::Optimizer> optimizer) {
+  const Variable w = per_model(patterned({models, width, results}, 0.02f), "kernel");
+  const Variable b = per_model(patterned({models, results}, 0.1f, 3), "bias");
   auto step = function([&](Tensor x) {
     return vmap(
         [&] {
@@ -234,11 +256,28 @@ TEST(Section, RunsEnsemblesModelByModel) {
         },
         {.in_axes = {std::nullopt}})();
   });
-  auto program = program_of(step.concrete(x).graph());
+  return program_of(step.concrete(patterned({rows, width}, 0.05f, 1)).graph());
+}
+
+// A stack of models: each block has some of them, and no block waits.
+TEST(Section, RunsEnsemblesModelByModel) {
+  auto program = ensemble(5, 6, 12, 8, std::make_shared<optim::SGD>(0.1));
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   Trial trial(program);
   EXPECT_NE(program->instructions[0].detail.find("replicas 5"), std::string::npos) << program->instructions[0].detail;
   expect_same(trial, {1, 3, 8});
+}
+
+// Tiles of 64 rows, of 32 and of fewer; batches that are in shared memory at once, and others.
+TEST(Section, UpdatesTilesOfEverySize) {
+  LAMINA_LARGE();
+  for (auto [rows, width, results] : {std::array<int64_t, 3>{20, 64, 64}, {33, 100, 64}, {41, 68, 132}, {2, 64, 1}, {32, 36, 70}}) {
+    SCOPED_TRACE(cat(rows, " rows, ", width, " x ", results));
+    Trial descent(ensemble(2, rows, width, results, std::make_shared<optim::SGD>(0.1)));
+    expect_close(descent, 2, 0);
+    Trial adam(ensemble(2, rows, width, results, std::make_shared<optim::Adam>()));
+    expect_close(adam, 2, 2e-6);
+  }
 }
 
 // A user's traced function: Variables live on the GPU, a call is one launch, and training equals the CPU's.
