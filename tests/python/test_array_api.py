@@ -108,6 +108,31 @@ def test_functions_of_two_arrays_promote(name):
         same(lambda lib: getattr(lib, name)(*arrays(lib, np.where(np.isfinite(values(a)), values(a), 1).astype(a)), number))
 
 
+SPECIAL = np.array([0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, 3.0, -3.0, 20.0, -20.0, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [n for n in FROM + TWO if "bitwise" not in n and "logical" not in n and n != "imag"])
+def test_zeros_infinities_and_nans_of_real_functions(name):
+    """Every special value, beside every other one where there are two arrays; the sign of a zero counts."""
+    given = [a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL)] if name in TWO else [SPECIAL]
+    for dtype in ("float32", "float64"):
+        theirs, ours = (np.asarray(r) for r in both(lambda lib: getattr(lib, name)(*arrays(lib, *(g.astype(dtype) for g in given)))))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+        zeros = (theirs == 0) & (theirs.dtype.kind == "f")
+        assert (np.signbit(ours[zeros]) == np.signbit(theirs[zeros])).all()
+
+
+@pytest.mark.parametrize("elements", list(itertools.product((True, 2, 0.5, 1j), repeat=3)), ids=str)
+def test_lists_that_mix_kinds_take_the_widest(elements):
+    kinds = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
+    widest = [k for k in kinds if any(type(e) is k for e in elements)][-1]
+    for nested in (list(elements), [[elements[0]], (elements[1],), [elements[2]]]):
+        x = xp.asarray(nested)
+        assert x.dtype.name == kinds[widest] and np.asarray(x).ravel().tolist() == list(elements)
+    assert widest in (float, complex) or np.asarray(xp.asarray(elements, dtype=xp.int8)).tolist() == list(elements)
+
+
 def test_result_types_and_casts():
     for a, b in itertools.product(DTYPES, DTYPES):
         theirs, ours = both(lambda lib: lib.result_type(getattr(lib, a), getattr(lib, b)))

@@ -162,8 +162,21 @@ def _whole(value):
     return isinstance(value, int) and not isinstance(value, builtins.bool)
 
 
+def _are_bools(value):
+    """For each element of nested lists, whether it is a bool."""
+    if isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _are_bools(v)
+    else:
+        yield isinstance(value, builtins.bool)
+
+
+def _as_numbers(value):
+    return [_as_numbers(v) for v in value] if isinstance(value, (list, tuple)) else int(value) if isinstance(value, builtins.bool) else value
+
+
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
-    """An array of an array, a number, nested lists of them, or anything with a buffer or DLPack. Integers become int64, floats float32, complex numbers complex64, unless a dtype is given."""
+    """An array of an array, a number, nested lists of them, or anything with a buffer or DLPack. Integers become int64, floats float32, complex numbers complex64, unless a dtype is given; bools beside numbers count as 0 and 1."""
     if is_array(obj):
         x = array("asarray", obj)
         return on(x if dtype is None else _c.astype(x, dtype), device)
@@ -171,6 +184,8 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if is_scalar(obj) or isinstance(obj, (list, tuple)):
         if copy is False:
             raise errors.InvalidArgument("asarray: numbers and lists are copied", why="copy is False", fix="leave copy away")
+        if set(_are_bools(obj)) == {True, False}:
+            obj = _as_numbers(obj)
         if wanted is None:
             return on(_c.constant(obj, DEFAULT_INTEGER if _whole(obj) and not _beyond_int64(obj) else None), device)
         try:
