@@ -86,7 +86,7 @@ std::vector<IndexPart> places_of(const Operand& x, const IndexPart& mask, size_t
   if (m.rank() == 0)
     throw bad_index(ErrorKind::index, x, "index: a bool without axes",
                     "a bool tensor says for each element along some axes whether it is chosen",
-                    "use lm.where, or an if outside of the trace");
+                    "outside of a trace and alone between the brackets it may have none; else use lm.where");
   if (!std::equal(m.shape().begin(), m.shape().end(), shape.begin() + int64_t(axis)))
     throw bad_index(ErrorKind::index, x, cat("index: ", m.type(), " does not fit axis ", axis, " of ", x.tensor().type()),
                     "a bool tensor has the lengths of the axes that it stands for", "give it the same shape");
@@ -171,6 +171,16 @@ Tensor index(const Operand& operand, const std::vector<IndexPart>& given) {
   const Operand x(operand.resolve(), operand.at());
   const TensorType type = x.tensor().type();
   check_count(x, given);
+  if (given.size() == 1 && is_mask(given[0]) && given[0].indices.rank() == 0 && !given[0].indices.is_symbolic()) {
+    Shape one = type.shape;  // x itself, once or not at all, along a new axis
+    one.insert(one.begin(), 1);
+    const Tensor stacked = reshape_to(x, one);
+    const int64_t count = [&] {
+      EagerScope outside;
+      return given[0].indices.to_vector<uint8_t>()[0];
+    }();
+    return index(Operand(stacked, x.at()), {IndexPart::range(0, count, 1)});
+  }
   const bool masks = std::any_of(given.begin(), given.end(), is_mask);
   const std::vector<IndexPart> expanded = masks ? without_masks(x, given) : std::vector<IndexPart>{};
   const std::vector<IndexPart>& parts = masks ? expanded : given;

@@ -207,6 +207,18 @@ def test_reductions_of_every_dtype(name):
     assert xp.sum(xp.ones(3), dtype=xp.float64).dtype == xp.float64
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_mask_without_axes_takes_all_or_nothing_along_a_new_axis(shape, chosen):
+    x = values("float64", shape)
+    ours = xp.asarray(x)[xp.asarray(chosen)]
+    assert ours.shape == (int(chosen), *shape) and np.array_equal(np.asarray(ours), x[np.asarray(chosen)], equal_nan=True)
+    grads = lm.grad(lambda t: xp.sum(t[xp.asarray(chosen)] * 3.0))(xp.zeros(shape))
+    assert np.array_equal(np.asarray(grads), np.full(shape, 3.0 * chosen))
+    with pytest.raises(lm.errors.IndexOutOfRange, match="outside of a trace"):
+        lm.function(lambda t, mask: t[mask])(xp.zeros(shape), xp.asarray(chosen))
+
+
 def test_namespace_and_inspection():
     x = xp.asarray([1.0, 2.0])
     assert x.__array_namespace__() is xp and x.__array_namespace__(api_version="2024.12") is xp and x.to_device(x.device).numpy().tolist() == [1, 2] and xp.ones((2, 3)).mT.shape == (3, 2)
