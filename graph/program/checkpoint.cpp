@@ -262,7 +262,8 @@ std::optional<int64_t> Checkpoint::restore() {
   const std::string name = cat("checkpoint in ", folder_);
   Saved saved;
   const std::string found = on_rank_0(c, name, [&]() -> std::string {
-    std::vector<int64_t> all = steps();
+    const std::vector<int64_t> all = steps();
+    std::string reasons;
     for (auto step = all.rbegin(); step != all.rend(); ++step) {
       bool newer = false;
       try {
@@ -270,6 +271,7 @@ std::optional<int64_t> Checkpoint::restore() {
       } catch (const Error& e) {
         if (newer || e.kind != ErrorKind::file) throw;
         damaged_.insert(*step);
+        reasons += cat(reasons.empty() ? "" : "; ", "step ", *step, ": ", e.parts.what);
         dist::say(cat("lamina: the checkpoint of step ", *step, " is left out: ", e.parts.what, " ('", path(*step), "')"));
         continue;
       }
@@ -278,6 +280,11 @@ std::optional<int64_t> Checkpoint::restore() {
       require_fit(variables_(), saved, path(*step));
       return cat(*step, slots ? " with slots" : "");
     }
+    if (!all.empty())
+      throw Error(ErrorKind::file, {.what = "Checkpoint.restore: no checkpoint is whole",
+                                    .where = cat("folder '", folder_, "'"),
+                                    .why = reasons,
+                                    .fix = "put a whole one back, or use another folder to begin again"});
     return "";
   });
   if (found.empty()) return std::nullopt;

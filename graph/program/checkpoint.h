@@ -50,8 +50,8 @@ class LAMINA_API Checkpoint {
   // last one in the folder, file when it cannot be written, collective when the ranks have different states or steps.
   [[nodiscard]] bool save(int64_t step);
   // Puts everything back as it was at the last step that was saved, and returns that step; empty when there is none. A damaged file is left
-  // out, which rank 0 says on stderr. Throws file for a file of a newer Lamina, not_found and invalid_argument for one that does not fit;
-  // then nothing has changed.
+  // out, which rank 0 says on stderr. Throws file when none is whole or one is of a newer Lamina, not_found and invalid_argument for one
+  // that does not fit; then nothing has changed.
   std::optional<int64_t> restore();
   std::vector<int64_t> steps() const;  // that have a file, rising
   const std::string& folder() const { return folder_; }

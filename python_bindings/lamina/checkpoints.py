@@ -70,7 +70,8 @@ class Checkpoint:
         """Puts everything back as it was at the last step that was saved, and returns that step; None when there is none. A damaged file is left out with a warning
         that says why, and the one before it is used. Every rank gets the same.
 
-        Raises what lm.load_weights raises when the file does not fit the model or the optimizer, and BadFile for a file of a newer Lamina; then nothing has changed."""
+        Raises what lm.load_weights raises when the file does not fit the model or the optimizer, and BadFile when no file is whole, or one is of a newer Lamina; then
+        nothing has changed."""
         found = self._newest()
         if found is None:
             return None
@@ -136,6 +137,7 @@ class Checkpoint:
         return found and (*found, tensors)
 
     def _read(self, warn):
+        reasons = []
         for step in reversed(self.steps()):
             path = self._path(step)
             try:
@@ -145,12 +147,15 @@ class Checkpoint:
                     raise errors.BadFile("it is the file of another step", where=f"file '{path}'")
             except (errors.BadFile, KeyError, ValueError, TypeError, AttributeError) as problem:
                 self._damaged.add(step)
+                reasons.append(f"step {step}: {getattr(problem, 'what', None) or problem}")
                 warn(f"the checkpoint of step {step} is left out: {getattr(problem, 'what', None) or problem} ('{path}')")
                 continue
             if not isinstance(version, int) or version > _VERSION:
                 raise errors.BadFile(f"Checkpoint: step {step} was saved by a newer Lamina", f"file '{path}'", f"its format has version {version}, this Lamina knows {_VERSION}",
                                      "use the Lamina that has written it, or remove the file to go on from an earlier step")
             return [step, state], tensors
+        if reasons:
+            raise errors.BadFile("Checkpoint.restore: no checkpoint is whole", f"folder '{self.folder}'", "; ".join(reasons), "put a whole one back, or use another folder to begin again")
         return None, {}
 
     def _put_back(self, step, state, tensors):

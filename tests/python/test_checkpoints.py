@@ -138,6 +138,12 @@ def test_damaged_checkpoints_are_left_out_with_the_reason(tmp_path):
     fresh = lm.Checkpoint(tmp_path, model={"w": w})
     with pytest.warns(UserWarning):
         fresh.restore()
+    second = tmp_path / "step-000000000002.safetensors"
+    whole = second.read_bytes()
+    second.write_bytes(whole[:-1])
+    with pytest.raises(lm.errors.BadFile, match="no checkpoint is whole"):
+        lm.Checkpoint(tmp_path, model={"w": w}).restore()
+    second.write_bytes(whole)
     fresh.save(2)
     assert fresh.steps() == [2] and fresh.restore() == 2  # the damaged one would come after it
 

@@ -183,6 +183,26 @@ TEST(Checkpoint, EveryDamagedByteIsFound) {
   }
 }
 
+// A job whose every checkpoint is damaged does not begin again as if there were none.
+TEST(Checkpoint, NoWholeOneIsAnError) {
+  const Scratch folder;
+  const Variable w(tensor({1.f, 2.f, 3.f}, {3}), "w");
+  Checkpoint run(folder.path(), {{"w", w}});
+  EXPECT_EQ(run.restore(), std::nullopt);
+  EXPECT_FALSE(run.save(1));
+  std::ofstream(folder.path() + "/step-000000000001.safetensors", std::ios::binary) << "cut short";
+  testing::internal::CaptureStderr();
+  std::string text;
+  try {
+    run.restore();
+  } catch (const Error& e) {
+    text = e.what();
+  }
+  testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("no checkpoint is whole"), std::string::npos) << text;
+  EXPECT_NE(text.find("step 1: "), std::string::npos) << text;
+}
+
 TEST(CheckpointErrors, MatchTheirTexts) {
   const Scratch scratch;
   const std::string folder = scratch.path() + "/run";
