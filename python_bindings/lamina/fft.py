@@ -112,11 +112,13 @@ def ihfft(x, n: int | None = None, axis: int = -1, norm: str = "backward"):
     return _c.conj(rfft(_real("ihfft", x), n, axis, _OTHER.get(norm, norm)))
 
 
-def _several(name, x, s, axes):
+def _several(name, x, s, axes, least=0):
     """Axes, counted from the front, and lengths."""
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     axes = [_axis(name, x, a)[0] for a in axes]
+    if len(axes) < least:
+        raise errors.InvalidArgument(f"{name}: no axes", why="the last axis has the real numbers, or half of the frequencies", fix="pass one axis or more, or leave axes out")
     lengths = [None] * len(axes) if s is None else list(s)
     if len(lengths) != len(axes):
         raise errors.InvalidArgument(f"{name}: {len(lengths)} lengths for {len(axes)} axes", why="each axis has one", fix="pass as many in s as in axes")
@@ -144,14 +146,14 @@ def _all(name, x, s, axes, norm, inverse):
 def rfftn(x, s=None, axes=None, norm: str = "backward"):
     """fftn of real numbers: rfft along the last of the axes."""
     x = _real("rfftn", x)
-    axes, lengths = _several("rfftn", x, s, axes)
+    axes, lengths = _several("rfftn", x, s, axes, 1)
     return fftn(rfft(x, lengths[-1], axes[-1], norm), None if s is None else lengths[:-1], axes[:-1], norm)
 
 
 def irfftn(x, s=None, axes=None, norm: str = "backward"):
     """The inverse of rfftn."""
     x = _tensor(x)
-    axes, lengths = _several("irfftn", x, s, axes)
+    axes, lengths = _several("irfftn", x, s, axes, 1)
     return irfft(ifftn(x, None if s is None else lengths[:-1], axes[:-1], norm), lengths[-1], axes[-1], norm)
 
 
