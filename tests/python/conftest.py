@@ -1,7 +1,12 @@
+import signal
+
 import numpy as np
 import pytest
 
 import lamina as lm
+
+# In a shell's background job SIGINT is ignored, and child processes inherit that: tests of Ctrl-C would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,8 @@ import pytest
 
 REPEATS = 500 if os.environ.get("LAMINA_TEST_LONG") else 4
 
-# In a shell's background job SIGINT is ignored, and child processes inherit that.
 NET = """
 import os, signal, threading, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np, lamina as lm
 w = lm.Variable(np.full((64, 64), 0.01, "f4"))
 x = lm.constant(np.ones((200, 64), "f4"))
