@@ -223,11 +223,14 @@ def _signature(name, callable, bound_self):
 
 
 def _habit(callable, args, bound_self):
-    """What to write where the arguments stand as another framework takes them; None if that is not seen."""
+    """What to write where the arguments stand as another framework takes them; None if that is not seen, or an argument has no text."""
     from . import _habits
 
     parameters = _parameters(callable) if args else None
-    return _habits.positions(_name(callable), [p.name for p in parameters[bound_self:]], args[bound_self:]) if parameters else None
+    try:
+        return _habits.positions(_name(callable), [p.name for p in parameters[bound_self:]], args[bound_self:]) if parameters else None
+    except Exception:
+        return None
 
 
 def _wants_line(error):

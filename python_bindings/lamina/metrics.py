@@ -180,8 +180,8 @@ class AUC(_Counted):
     name = "auc"
 
     def __init__(self, thresholds: int = 200, name: str | None = None):
-        if isinstance(thresholds, bool) or not isinstance(thresholds, int) or thresholds < 2:
-            raise errors.InvalidArgument(f"AUC: {errors.shown(thresholds)} thresholds", why="there are at least two", fix="pass 200")
+        if isinstance(thresholds, bool) or not isinstance(thresholds, int) or not 2 <= thresholds <= 100_000:
+            raise errors.InvalidArgument(f"AUC: {errors.shown(thresholds)} thresholds", why="there are 2 to 100,000", fix="pass 200")
         self.thresholds = thresholds
         super().__init__(name)
 

@@ -184,3 +184,8 @@ def test_optimizers_are_shown_by_name_and_rate():
     shown = []
     lm.function(lambda x: shown.append(repr(adam)) or x)(x)
     assert shown[0].startswith("<lm.optim.Adam")
+
+
+def test_a_number_without_a_text_takes_no_advice_along():
+    with pytest.raises(lm.errors.TypeMismatch, match="units 'a'"):
+        lm.nn.Dense("a", 10**5000)

@@ -198,6 +198,15 @@ def test_parameters_that_do_not_fit_are_named(options, text):
         lm.sklearn.EnsembleRegressor(2, solver="lbfgs").fit(*regression(20))
 
 
+@needs_sklearn
+@pytest.mark.parametrize("kind", ["MLPRegressor", "MLPClassifier", "EnsembleRegressor", "EnsembleClassifier"])
+def test_half_made_estimators_say_what_they_lack(kind):
+    made = getattr(lm.sklearn, kind)
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(lm.errors.StateError, match="__init__ has not run"):
+            getattr(made.__new__(made), method)(np.ones((4, 2)), np.ones(4))
+
+
 def test_without_scikit_learn_an_error_says_what_to_install():
     code = """
 import sys

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelBinarizer
@@ -33,6 +33,10 @@ class _Layers:
     def __call__(self):
         dense = [nn.Dense(size, self.activation, kernel_initializer="zeros", dtype=self.dtype) for size in self.hidden]
         return nn.Sequential([nn.Input((self.inputs,), self.dtype), *dense, nn.Dense(self.outputs, kernel_initializer="zeros", dtype=self.dtype)])
+
+
+class _NeedsSteps(AttributeError):
+    """Of a method that a solver without steps lacks, as scikit-learn's estimators raise it."""
 
 
 class _Net(BaseEstimator):
@@ -169,7 +173,7 @@ class _Net(BaseEstimator):
 
     def _require_steps(self, what):
         if self.solver == "lbfgs":
-            raise AttributeError(f"{type(self).__name__}.{what}: solver='lbfgs' needs all rows at once; take another solver")
+            raise _NeedsSteps(f"{type(self).__name__}.{what}: solver='lbfgs' needs all rows at once; take another solver")
 
     def _begin(self, inputs, outputs, dtype, draw):
         """A new net. Its weights are drawn as scikit-learn draws them: uniform, with Glorot's bounds."""
@@ -465,4 +469,4 @@ class EnsembleClassifier(_Ensemble, MLPClassifier):
 for _class in (_Net, MLPRegressor, MLPClassifier, _Ensemble, EnsembleRegressor, EnsembleClassifier):
     for _name in ("__init__", "fit", "partial_fit", "predict", "predict_proba", "predict_log_proba"):
         if _name in vars(_class):
-            setattr(_class, _name, _border.guarded(vars(_class)[_name], True, AttributeError))
+            setattr(_class, _name, _border.guarded(vars(_class)[_name], True, (_NeedsSteps, NotFittedError)))
