@@ -265,7 +265,7 @@ def test_places_are_lines_texts_and_functions():
     assert between == list(range(between[0], between[-1] + 1))
     first, *_, last = sorted(n for _, n in cycles.lines_of("section_block.h:bring()", files))
     body = "\n".join(sass.source_lines("kernels/cuda/section_block.h")[first - 1:last])
-    assert body.startswith("  LAMINA_DEVICE void bring(int at, int which) const {") and body.endswith("to_operands[i] = operands[i];\n  }")
+    assert body.startswith("  LAMINA_DEVICE void bring(int at, int which) const {") and body.endswith("o.element_bytes};\n    }\n  }")
     for place, why in (("other.cu:3", "no source files"), ("known.cu", "FILE:LINE"), ("known.cu:no such text", "no lines"),
                        ("known.cu:pragma unroll", "lines of .* have the text"), ("section_block.h:nothing()", "no definitions")):
         with pytest.raises(ValueError, match=why):
