@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "graph/compile/label.h"
-#include "runtime/device/backend.h"
 #include "runtime/device/memory.h"
 
 namespace lamina::compile {
@@ -61,10 +60,7 @@ void check_memory(const Lowered& in, const ir::Graph& g, const Options& options)
   if (options.memory_budget > 0) return;
   for (size_t d = 0; d < in.devices.size(); ++d) {
     const Device device = in.devices[d];
-    const int64_t limit = memory::limit(device);
-    const int64_t most = options.device_memory > 0 ? options.device_memory
-                         : limit >= 0              ? limit
-                                                   : backend_of(device).properties(device).memory;
+    const int64_t most = options.device_memory > 0 ? options.device_memory : memory::limit(device);
     int64_t results = 0, constants = 0;
     for (size_t s = 0; s < in.storages.size(); ++s) {
       if (in.storage_devices[s] != device) continue;

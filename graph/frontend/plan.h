@@ -4,16 +4,14 @@
 #include <vector>
 
 #include "graph/frontend/concrete_function.h"
-#include "runtime/device/memory.h"
 #include "runtime/device/profiler.h"
 
 namespace lamina {
 
 struct ConcreteFunction::Plan {
   Plan(std::shared_ptr<const exec::Program> program, std::string function)
-      : executor(std::move(program)), of(&executor.program(), function), name(profiler::Kind::function, std::move(function)) {}
+      : executor(std::move(program), function), name(profiler::Kind::function, std::move(function)) {}
   exec::Executor executor;
-  memory::Name of;      // names the executor's memory
   profiler::Name name;  // names the profiler range of a call
   std::vector<TypeRef> outputs;
   std::vector<exec::VariableState*> states;       // of the graph's Variables; the ConcreteFunction keeps them alive

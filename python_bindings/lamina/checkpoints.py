@@ -147,8 +147,9 @@ class Checkpoint:
                     raise errors.BadFile("it is the file of another step", where=f"file '{path}'")
             except (errors.BadFile, KeyError, ValueError, TypeError, AttributeError) as problem:
                 self._damaged.add(step)
-                reasons.append(f"step {step}: {getattr(problem, 'what', None) or problem}")
-                warn(f"the checkpoint of step {step} is left out: {getattr(problem, 'what', None) or problem} ('{path}')")
+                reason = getattr(problem, "what", None) or problem
+                reasons.append(f"step {step}: {reason}")
+                warn(f"the checkpoint of step {step} is left out: {reason} ('{path}')")
                 continue
             if not isinstance(version, int) or version > _VERSION:
                 raise errors.BadFile(f"Checkpoint: step {step} was saved by a newer Lamina", f"file '{path}'", f"its format has version {version}, this Lamina knows {_VERSION}",

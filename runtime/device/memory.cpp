@@ -38,15 +38,6 @@ Holders& holders() {
   return *all;
 }
 
-struct Names {
-  Mutex mutex;
-  std::map<const void*, std::string> by_key;
-};
-Names& names() {
-  static auto* all = new Names;
-  return *all;
-}
-
 std::atomic<int64_t (*)(Device)> pools[3] = {};
 
 }  // namespace
@@ -55,8 +46,7 @@ Stats stats(Device device) {
   require_device(device);
   const Counts& c = counts_of(device);
   const auto pool = pools[int(device.kind)].load();
-  const int64_t limit = c.limit;
-  return {c.live, c.peak, pool ? pool(device) : 0, limit >= 0 ? limit : backend_of(device).properties(device).memory};
+  return {c.live, c.peak, pool ? pool(device) : 0, limit(device)};
 }
 
 void reset_peak(Device device) {
@@ -75,7 +65,10 @@ void set_limit(Device device, int64_t bytes) {
   counts_of(device).limit = bytes;
 }
 
-int64_t limit(Device device) { return counts_of(device).limit; }
+int64_t limit(Device device) {
+  const int64_t set = counts_of(device).limit;
+  return set >= 0 ? set : backend_of(device).properties(device).memory;
+}
 
 void take(Device device, size_t bytes) {
   Counts& c = counts_of(device);
@@ -97,22 +90,6 @@ void take(Device device, size_t bytes) {
 void give_back(Device device, size_t bytes) noexcept { counts_of(device).live.fetch_sub(int64_t(bytes), std::memory_order_relaxed); }
 
 void tell_pool(DeviceKind kind, int64_t (*bytes)(Device)) { pools[int(kind)] = bytes; }
-
-Name::Name(const void* key, std::string name) : key_(key) {
-  std::lock_guard lock(names().mutex);
-  names().by_key[key] = std::move(name);
-}
-
-Name::~Name() {
-  std::lock_guard lock(names().mutex);
-  names().by_key.erase(key_);
-}
-
-std::string name_of(const void* key) {
-  std::lock_guard lock(names().mutex);
-  const auto found = names().by_key.find(key);
-  return found == names().by_key.end() ? "" : found->second;
-}
 
 Holder::Holder(std::string what, Device device, int64_t bytes) : what_(std::move(what)), device_(device), bytes_(bytes) {
   std::lock_guard lock(holders().mutex);

@@ -24,7 +24,7 @@ LAMINA_API void reset_peak(Device device);
 // A buffer that would exceed it throws out_of_memory, which names the largest holders. -1: the device's memory. Throws invalid_argument
 // for other negative numbers.
 LAMINA_API void set_limit(Device device, int64_t bytes);
-LAMINA_API int64_t limit(Device device);  // -1: none was set
+LAMINA_API int64_t limit(Device device);  // what was set, else the device's memory
 
 // What holds memory, for the texts of errors, while it lives: "Variable 'dense/kernel'".
 class LAMINA_API Holder {
@@ -49,19 +49,6 @@ class LAMINA_API Holder {
 };
 // The largest holders on the device, largest first, those of one name together.
 LAMINA_API std::vector<Holder::Seen> largest(Device device, size_t count);
-
-// Names what `key` points to while it lives; name_of() gives "" for what has no name.
-class LAMINA_API Name {
- public:
-  Name(const void* key, std::string name);
-  ~Name();
-  Name(const Name&) = delete;
-  Name& operator=(const Name&) = delete;
-
- private:
-  const void* key_;
-};
-LAMINA_API std::string name_of(const void* key);
 
 // For Buffer: counts, within the limit.
 void take(Device device, size_t bytes);

@@ -71,7 +71,8 @@ bool is_default_stream(const Program& p, size_t s) {
 }
 }  // namespace
 
-Executor::Executor(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+Executor::Executor(std::shared_ptr<const Program> program, std::string function)
+    : program_(std::move(program)), function_(std::move(function)) {
   slots_of_.resize(program_->storages.size());
   for (size_t s = 0; s < program_->slots.size(); ++s) slots_of_[size_t(program_->slots[s].storage)].push_back(int(s));
   find_stretches();
@@ -113,11 +114,10 @@ Executor::Frame* Executor::take_frame() {
 
   const Program& p = *program_;
   auto frame = std::make_unique<Frame>();
-  const std::string function = memory::name_of(&p);
   for (size_t d = 0; d < p.devices.size(); ++d) {
     frame->arenas.push_back(p.arena_bytes[d] ? std::make_shared<Buffer>(p.devices[d], size_t(p.arena_bytes[d])) : nullptr);
     if (p.arena_bytes[d])
-      frame->holders.emplace_back(function.empty() ? "temporaries of ops" : cat("temporaries of '", function, "'"), p.devices[d],
+      frame->holders.emplace_back(function_.empty() ? "temporaries of ops" : cat("temporaries of '", function_, "'"), p.devices[d],
                                   p.arena_bytes[d]);
   }
   for (const Slot& slot : p.slots) {

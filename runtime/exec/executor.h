@@ -13,7 +13,8 @@ namespace lamina::exec {
 
 class LAMINA_API Executor {
  public:
-  explicit Executor(std::shared_ptr<const Program> program);
+  // `function` names its memory in errors; empty: it runs an op outside of functions.
+  explicit Executor(std::shared_ptr<const Program> program, std::string function = "");
   ~Executor();
   Executor(const Executor&) = delete;
   // One buffer per input, in order, of the program's types and on its devices; one VariableState per VariableUse, in order.
@@ -51,6 +52,7 @@ class LAMINA_API Executor {
   void join(size_t stream, Event& event);
 
   std::shared_ptr<const Program> program_;
+  const std::string function_;
   std::vector<std::vector<int>> slots_of_;  // per storage
   std::vector<Stream> streams_;
   std::vector<size_t> operand_of_;  // per instruction: its first operand in Frame::operands
