@@ -1,6 +1,7 @@
 #include "graph/nn/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/trace.h"
@@ -50,10 +51,12 @@ Optimizer::Optimizer(std::string name, const Rate& learning_rate, const UpdateOp
     refuse(cat("gradient_accumulation_steps ", options.gradient_accumulation_steps), "it is how many calls make a step", "pass 1 or more");
   if (options.ema_momentum && !(*options.ema_momentum >= 0 && *options.ema_momentum < 1))
     refuse(cat("ema_momentum ", *options.ema_momentum), "it is the share of the average that is kept", "pass 0.99");
-  if (std::holds_alternative<Schedule>(learning_rate))
+  if (std::holds_alternative<Schedule>(learning_rate)) {
     schedule_ = std::get<Schedule>(learning_rate);
-  else
+  } else {
+    require("learning_rate", std::get<Hyper>(learning_rate), Range::from_zero);
     learning_rate_ = scalar_variable(std::get<Hyper>(learning_rate), name_ + "/learning_rate");
+  }
   const auto number = [&](const char* name, DType dtype, double value) {
     return add_state(name, nn::host_tensor(std::span(&value, 1), {dtype, {}}, default_device()));
   };
@@ -62,6 +65,24 @@ Optimizer::Optimizer(std::string name, const Rate& learning_rate, const UpdateOp
   if (!options.dynamic_loss_scale) return;
   loss_scale_ = number("loss_scale", DType::f32, kFirstScale);
   good_steps_ = number("good_steps", DType::i64, 0);
+}
+
+void Optimizer::require(const char* option, const Hyper& value, Range range) const {
+  std::vector<double> numbers{value.value()};
+  if (value.per_model()) {
+    const Tensor now = astype(on(CallSite(), *value.per_model()), DType::f64);
+    numbers = now.is_symbolic() ? std::vector<double>{} : now.to_vector<double>();
+  }
+  for (const double number : numbers) {
+    if (number >= 0 && (range == Range::from_zero ? std::isfinite(number) : range == Range::to_one ? number <= 1 : number < 1)) continue;
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": ", option, " ", number),
+                                              .where = "",
+                                              .why = range == Range::from_zero ? "with it steps lead away from the minimum, or to no number"
+                                                                               : "it is the share of an average or of a step that is kept",
+                                              .fix = range == Range::from_zero   ? "pass a finite number from 0 on"
+                                                     : range == Range::below_one ? "pass a number from 0 to below 1"
+                                                                                 : "pass a number from 0 to 1"});
+  }
 }
 
 const Variable& Optimizer::learning_rate() const {

@@ -58,11 +58,7 @@ Tensor decayed(const Step& step, const Hyper& decay, const Tensor& rate) {
 
 SGD::SGD(const Rate& learning_rate, Hyper momentum, bool nesterov, const UpdateOptions& update)
     : Optimizer("sgd", learning_rate, update), momentum_(std::move(momentum)), nesterov_(nesterov) {
-  if (momentum_.per_model() || (momentum_.value() >= 0 && momentum_.value() <= 1)) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("sgd: momentum ", momentum_.value()),
-                                            .where = "",
-                                            .why = "it is the share of the last step that is kept: from 0 to 1",
-                                            .fix = "pass a momentum from 0 to 1"});
+  require("momentum", momentum_, Range::to_one);
 }
 
 std::vector<std::string> SGD::slot_names() const {
@@ -81,7 +77,11 @@ void SGD::update(const Step& step) {
 }
 
 RMSprop::RMSprop(const Rate& learning_rate, RMSpropOptions options, const UpdateOptions& update)
-    : Optimizer("rmsprop", learning_rate, update), options_(std::move(options)) {}
+    : Optimizer("rmsprop", learning_rate, update), options_(std::move(options)) {
+  require("rho", options_.rho, Range::to_one);
+  require("momentum", options_.momentum, Range::to_one);
+  require("epsilon", options_.epsilon, Range::from_zero);
+}
 
 std::map<std::string, Hyper> RMSprop::hyperparameters() const {
   return {{"rho", options_.rho}, {"momentum", options_.momentum}, {"epsilon", options_.epsilon}, {"centered", double(options_.centered)}};
@@ -119,11 +119,8 @@ void RMSprop::update(const Step& step) {
 
 Adagrad::Adagrad(const Rate& learning_rate, AdagradOptions options, const UpdateOptions& update)
     : Optimizer("adagrad", learning_rate, update), options_(std::move(options)) {
-  if (options_.initial_accumulator_value >= 0) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("adagrad: initial_accumulator_value ", options_.initial_accumulator_value),
-                                            .where = "",
-                                            .why = "it is a sum of squares",
-                                            .fix = "pass 0 or more"});
+  require("initial_accumulator_value", options_.initial_accumulator_value, Range::from_zero);
+  require("epsilon", options_.epsilon, Range::from_zero);
 }
 
 std::map<std::string, Hyper> Adagrad::hyperparameters() const {
@@ -140,7 +137,12 @@ void Adagrad::update(const Step& step) {
 }
 
 Adam::Adam(std::string name, const Rate& learning_rate, AdamOptions options, const UpdateOptions& update)
-    : Optimizer(std::move(name), learning_rate, update, true), options_(std::move(options)) {}
+    : Optimizer(std::move(name), learning_rate, update, true), options_(std::move(options)) {
+  require("beta_1", options_.beta_1, Range::below_one);
+  require("beta_2", options_.beta_2, Range::below_one);
+  require("epsilon", options_.epsilon, Range::from_zero);
+  require("weight_decay", options_.weight_decay, Range::from_zero);
+}
 
 std::map<std::string, Hyper> Adam::hyperparameters() const {
   return {{"beta_1", options_.beta_1}, {"beta_2", options_.beta_2}, {"epsilon", options_.epsilon}, {"weight_decay", options_.weight_decay}};
@@ -193,7 +195,11 @@ void Nadam::update(const Step& step) {
 }
 
 Lion::Lion(const Rate& learning_rate, LionOptions options, const UpdateOptions& update)
-    : Optimizer("lion", learning_rate, update), options_(std::move(options)) {}
+    : Optimizer("lion", learning_rate, update), options_(std::move(options)) {
+  require("beta_1", options_.beta_1, Range::below_one);
+  require("beta_2", options_.beta_2, Range::below_one);
+  require("weight_decay", options_.weight_decay, Range::from_zero);
+}
 
 std::map<std::string, Hyper> Lion::hyperparameters() const {
   return {{"beta_1", options_.beta_1}, {"beta_2", options_.beta_2}, {"weight_decay", options_.weight_decay}};

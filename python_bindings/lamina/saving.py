@@ -9,6 +9,11 @@ import os
 
 from . import _border, _core, _state, errors
 
+# Endings of files that are no saved programs: what writes and what reads such a file, where Lamina does.
+_FILES = {".keras": ("lm.nn.save_file(net, path)", "lm.nn.load_file(path)"), ".onnx": ("lm.onnx.save(net, path, x)", "lm.onnx.load(path)"),
+          ".safetensors": ("lm.save_weights(net, path)", "lm.load_weights(model, path)"),
+          **dict.fromkeys((".h5", ".hdf5", ".pt", ".pth", ".pb", ".tflite", ".pkl", ".pickle", ".npy", ".npz"), ("", ""))}
+
 
 def save(what, path, signatures: dict | None = None) -> None:
     """Writes a program to a folder: the graphs of traced functions, and the Variables and values that they use. lm.load, C++ and lamina-run need no source
@@ -21,11 +26,17 @@ def save(what, path, signatures: dict | None = None) -> None:
     names.
     What an attribute holds is saved when it is a Variable, a tensor or array, a number, text, None, a module, a function, or a list, tuple or dict of these;
     access to anything else raises StateError in the loaded program, with what it was.
-    Raises StateError when there is no graph to save, InvalidArgument for modules more than 200 levels deep, BadFile where the folder cannot be
+    Raises StateError when there is no graph to save, InvalidArgument for modules more than 200 levels deep and for a name that ends as other files do (.keras, .onnx, .pt), BadFile where the folder cannot be
     written, TypeMismatch for what is no such thing.
     """
+    path = os.fsdecode(path)
+    ending = os.path.splitext(path)[1].lower()
+    if ending in _FILES:
+        writer, _ = _FILES[ending]
+        raise errors.InvalidArgument(f"save: '{path}' is the name of a file of another kind", why="a saved program is a folder, which no other program takes for such a file",
+                                     fix=(f"write {writer} for such a file, or " if writer else "") + f"name the folder '{path[:-len(ending)]}'")
     saver = _program().Saver()
-    saver.write(*saver.root(what, signatures), os.fsdecode(path))
+    saver.write(*saver.root(what, signatures), path)
 
 
 def load(path, custom: dict | None = None):
@@ -40,7 +51,7 @@ def load(path, custom: dict | None = None):
         raise errors.TypeMismatch("load: custom is no dict of classes by name", why="only what the caller passes is used", fix='pass custom={"Policy": Policy}')
     path = os.fsdecode(path)
     if os.path.isfile(path):
-        reader = {".safetensors": "lm.load_weights(model, path)", ".keras": "lm.nn.load_file(path)", ".onnx": "lm.onnx.load(path)"}.get(os.path.splitext(path)[1].lower())
+        _, reader = _FILES.get(os.path.splitext(path)[1].lower(), ("", ""))
         raise errors.BadFile("load: it is a file", where=f"file '{path}'", why="a saved program is a folder", fix=f"read it by {reader}" if reader else "pass the folder that lm.save wrote")
     if os.path.isdir(path) and not {"program.json", "checksums.json"} & set(os.listdir(path)):
         raise errors.BadFile("load: it holds no saved program", where=f"file '{path}'", why="there is no program.json in it", fix="pass the folder that lm.save wrote")

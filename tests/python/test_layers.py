@@ -359,6 +359,41 @@ def test_shapes_names_dtypes_and_configs(layer, shape, made, parameters):
                 type(layer).from_config(layer.get_config())(lm.ones((4,)))
 
 
+MADE = [(nn.Dense(3), (2, 4)), (nn.Flatten(), (2, 3, 2)), (nn.Conv2D(2, 2), (1, 3, 3, 2)), (nn.LayerNorm(), (2, 4)), (nn.BatchNorm(), (2, 4)), (nn.Sequential([nn.Dense(3), nn.Dense(2)]), (2, 4)),
+        (nn.MaxPool2D(2), (1, 4, 4, 2)), (nn.MultiHeadAttention(2, 3), (1, 3, 4)), *((layer, shape) for layer, shape, _, _ in EVERY if not isinstance(layer, nn.Bidirectional))]
+
+
+@pytest.mark.parametrize("layer, shape", MADE, ids=lambda v: type(v).__name__ if isinstance(v, nn.Layer) else "")
+def test_a_first_call_takes_nested_lists_as_later_ones_do_and_nothing_but_tensors(layer, shape):
+    x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    given = (lambda layer, x: layer(x, x)) if isinstance(layer, nn.MultiHeadAttention) else lambda layer, x: layer(x)
+    copy = type(layer).from_config(layer.get_config())
+    for wrong in ("text", None, object(), {"a": 1}, [["a"]]):
+        with pytest.raises(TypeError, match="a str|a NoneType|an object|a dict"):
+            given(copy, wrong)
+    first = given(copy, x.tolist())
+    assert np.array_equal(first.numpy(), given(copy, x).numpy()) and np.array_equal(first.numpy(), given(copy, x.tolist()).numpy())
+
+
+def test_layers_of_ones_own_are_built_for_the_shape_of_nested_lists():
+    seen = []
+
+    class Own(nn.Layer):
+        def build(self, input_shape):
+            seen.append(input_shape)
+
+        def call(self, x, size=None):
+            return x
+
+    Own()([[1.0, 2.0, 3.0]])
+    Own()([lm.ones((2, 5)), [1.0]])
+    Own()((7, 7))
+    Own()(lm.ones((4, 2)), [3, 4])
+    assert seen == [(1, 3), (2, 5), (), (4, 2)]
+    with pytest.raises(ValueError, match="rectangle"):
+        Own()([[1.0], [2.0, 3.0]])
+
+
 @pytest.mark.parametrize("bad", [lambda: nn.LSTM(0), lambda: nn.LSTM("3"), lambda: nn.GRU(3, activation="tan"), lambda: nn.Bidirectional(nn.Dense(3)), lambda: nn.Bidirectional(nn.GRU(3), "cat"),
                                  lambda: nn.Bidirectional(nn.GRU(3), backward_layer=nn.GRU(3)), lambda: nn.LSTM(3)(lm.ones((2, 3)))])
 def test_what_makes_no_layer_is_refused(bad):

@@ -1,4 +1,6 @@
 """Optimizers against plain float64 loops; their switches; their state."""
+import inspect
+
 import numpy as np
 import pytest
 
@@ -84,8 +86,25 @@ def test_models_of_an_ensemble_have_their_own_numbers(make):
 
 def test_names_give_the_new_optimizers():
     assert [type(lm.optim.get(name)).__name__ for name in ("adagrad", "nadam", "Lion")] == ["Adagrad", "Nadam", "Lion"]
-    with pytest.raises(lm.errors.InvalidArgument, match="initial_accumulator_value -1"):
-        lm.optim.Adagrad(0.1, -1)
+
+
+RANGES = {"learning_rate": "from 0 on", "epsilon": "from 0 on", "weight_decay": "from 0 on", "initial_accumulator_value": "from 0 on", "momentum": "0 to 1", "rho": "0 to 1",
+          "beta_1": "below 1", "beta_2": "below 1"}
+OUTSIDE = {"from 0 on": (-1e-3, float("inf")), "0 to 1": (-0.1, 1.1), "below 1": (-0.1, 1.0)}
+
+
+@pytest.mark.parametrize("cls, option", [(cls, option) for cls in (lm.optim.SGD, lm.optim.RMSprop, lm.optim.Adagrad, lm.optim.Adam, lm.optim.AdamW, lm.optim.Nadam, lm.optim.Lion)
+                                         for option in inspect.signature(cls).parameters if option in RANGES])
+@pytest.mark.parametrize("wrap", [float, lambda v: lm.per_model([0.5, v])], ids=["number", "per model"])
+def test_every_number_of_an_optimizer_has_its_range(cls, option, wrap):
+    if wrap is not float and option == "initial_accumulator_value":
+        wrap = float  # a number for all models
+    for wrong in (*OUTSIDE[RANGES[option]], float("nan")):
+        with pytest.raises(lm.errors.InvalidArgument, match=f"{option} {wrong:.4g}") as e:
+            cls(**{option: wrap(wrong)})
+        assert RANGES[option] in e.value.fix
+    for right in (0.0, 0.99):
+        cls(**{option: wrap(right)})
 
 
 # --- gradient accumulation ---

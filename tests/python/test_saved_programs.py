@@ -543,3 +543,14 @@ def test_what_a_loaded_model_has_not_and_what_is_no_program_say_what_to_do(tmp_p
     (tmp_path / "empty").mkdir()
     with pytest.raises(lm.errors.BadFile, match="(?s)no saved program.*lm.save wrote"):
         lm.load(str(tmp_path / "empty"))
+
+
+@pytest.mark.parametrize("ending, fix", [(".keras", "lm.nn.save_file"), (".onnx", "lm.onnx.save"), (".safetensors", "lm.save_weights"), (".pt", "name the folder"), (".H5", "name the folder"), (".pkl", "name the folder")])
+def test_a_program_is_not_saved_under_the_name_of_another_kind_of_file(tmp_path, ending, fix):
+    net = lm.nn.Dense(2)
+    net(lm.ones((1, 3)))
+    with pytest.raises(lm.errors.InvalidArgument, match="another kind") as e:
+        lm.save(net, tmp_path / f"net{ending}")
+    assert fix in e.value.fix and str(tmp_path / "net") in e.value.fix and not list(tmp_path.iterdir())
+    lm.save(net, tmp_path / "net.v1")
+    assert sorted(os.listdir(tmp_path)) == ["net.v1"]

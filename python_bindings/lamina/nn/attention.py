@@ -24,7 +24,8 @@ class MultiHeadAttention(Layer):
 
     def _build_once(self, args, kwargs):
         given = dict(zip(("query", "value", "key"), args)) | {name: kwargs[name] for name in ("query", "value", "key") if kwargs.get(name) is not None}
-        self._shapes = [shape_of(given.get(name) if given.get(name) is not None else given.get("value", given.get("query"))) for name in ("query", "value", "key")]
+        given = {name: self._input_of(value) for name, value in given.items() if name == "query" or value is not None}
+        self._shapes = [shape_of(given.get(name, given.get("value", given.get("query")))) for name in ("query", "value", "key")]
         super()._build_once(args, kwargs)
 
     def build(self, input_shape):
@@ -38,7 +39,7 @@ class MultiHeadAttention(Layer):
 
     def call(self, query, value, key=None, attention_mask=None, return_attention_scores: bool = False, use_causal_mask: bool = False, training=False):
         keys = masks.of(value if key is None else key)
-        if keys is not None:
+        if masks.any_is_there(keys):
             keys = keys[:, None, None, :]  # of every head and query
             attention_mask = keys if attention_mask is None else _core.logical_and(keys, attention_mask if len(attention_mask.shape) == 4 else attention_mask[:, None])
         output, weights = self._core.attend(query, value, key, attention_mask, use_causal_mask, bool(training))

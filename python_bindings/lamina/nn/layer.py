@@ -8,7 +8,7 @@ import threading
 import weakref
 
 from .. import _border, _core, _habits, errors
-from .._structure import enter
+from .._structure import enter, flatten
 from ..module import Module, specs_of
 from . import masks
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
@@ -32,6 +32,10 @@ def shape_of(value):
         inside = enter(inside, value, "an input")
         value = next(iter(value.values())) if isinstance(value, dict) else value[0]
     return tuple(value.shape) if hasattr(value, "shape") else ()
+
+
+def _holds_numbers(value):
+    return all(map(_holds_numbers, value)) if isinstance(value, (list, tuple)) else isinstance(value, (bool, int, float, complex))
 
 
 class _Arguments:
@@ -257,8 +261,16 @@ class Layer(Module):
             first = next(iter(parameters.values()), None)
             if first is not None and first.kind is first.POSITIONAL_OR_KEYWORD and first.name in kwargs:
                 args = (kwargs.pop(first.name),)
+        if args:
+            args = (self._input_of(args[0]), *args[1:])
         args, kwargs = specs_of((args, kwargs))
         return _Arguments(args, kwargs)
+
+    def _input_of(self, value):
+        """What call() takes first: nested lists of numbers are one tensor, and a layer of C++ takes nothing but tensors."""
+        if any(hasattr(leaf, "shape") for leaf in flatten(value)[0]):
+            return value
+        return _core.constant(value) if "_core" in vars(self) or isinstance(value, list) and _holds_numbers(value) else value
 
     @staticmethod
     def _make_once(build) -> None:
