@@ -27,7 +27,7 @@ struct TensorSpec {
 // An unknown dimension, independent of all others. Dimensions with the same symbol, Dim::symbol("n"), must be equal.
 LAMINA_API Dim any_length();
 // The symbol that a trace has for an axis of an argument whose length the signature leaves open; `depth` counts the enclosing traces.
-Dim open_length(int depth, size_t argument, size_t axis);
+LAMINA_API Dim open_length(int depth, size_t argument, size_t axis);
 bool is_open_length(Dim d);
 
 // The nodes of a graph by op name. Constants are "constant".

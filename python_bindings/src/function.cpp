@@ -14,6 +14,7 @@
 #include "graph/frontend/device.h"
 #include "python_bindings/src/function_calls.h"
 #include "python_bindings/src/live_captures.h"
+#include "python_bindings/src/open_lengths.h"
 #include "python_bindings/src/trace_warnings.h"
 #include "python_bindings/src/trainable.h"
 #include "python_bindings/src/training_flag.h"
@@ -21,19 +22,15 @@
 namespace lamina::python {
 namespace {
 
-// relax_shapes: calls that differ only in lengths share one graph for all lengths, from the second length on.
-struct Relaxed {
-  std::string key;
-  std::vector<TensorType> types;  // types seen so far; lengths that differed are open
-  std::optional<Function> function;
-};
-
 // The C++ state of a Function.
 struct State {
   std::optional<CallBinding> binding;  // the Python function's parameters; from the first call on
   std::optional<std::vector<TensorSpec>> signature;
   std::optional<Function> function;  // from the first call on, when the arguments' names are known
   bool relax_shapes = false;
+  // A step of a model: its first lengths (the batches, the smaller last ones) have graphs of their own, and nothing is said about its
+  // graphs, since its caller cannot change them.
+  bool of_model = false;
   bool autograph = true;
   int64_t memory_budget = 0;
   std::vector<Relaxed> relaxed;
@@ -172,61 +169,66 @@ Traced trace_body(FunctionObject* self, const Prepared& prepared, std::span<cons
   return out;
 }
 
-// Widens `known` to accept `given`. False if they differ in more than lengths; `wider` tells whether it changed.
-bool widen(std::vector<TensorType>& known, std::span<const Tensor> given, bool& wider) {
-  if (known.size() != given.size()) return false;
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (known[i].dtype != given[i].dtype() || known[i].rank() != given[i].type().rank()) return false;
-  }
-  wider = false;
-  for (size_t i = 0; i < given.size(); ++i) {
-    for (size_t axis = 0; axis < known[i].rank(); ++axis) {
-      Dim& d = known[i].shape[axis];
-      if (!d.known() || d == given[i].shape()[axis]) continue;
-      d = any_length();
-      wider = true;
+// Traces with the input signature. Open lengths that meet in an op become one, and the function has that signature from then on.
+template <class Trace>
+ConcreteFunction* trace_with_equal_lengths(State& state, const Prepared& prepared, const Trace& traced) {
+  const Function as_given = *state.function;
+  for (;;) {
+    std::string error;
+    std::exception_ptr thrown;
+    try {
+      return traced(*state.function);
+    } catch (const Error& e) {
+      error = e.what(), thrown = std::current_exception();
+    } catch (const nb::python_error& e) {
+      if (nb::isinstance(e.value(), nb::module_::import_("lamina.errors").attr("Error"))) error = nb::cast<std::string>(nb::str(e.value()));
+      thrown = std::current_exception();
     }
-  }
-  return true;
-}
-
-// The Function to trace with. With relax_shapes, one whose signature leaves lengths open once they have differed.
-Function relaxed_function(FunctionObject* self, const Prepared& prepared) {
-  State& state = *self->state;
-  for (Relaxed& r : state.relaxed) {
-    bool wider;
-    if (r.key != prepared.flat.key || !widen(r.types, prepared.flat.tensors, wider)) continue;
-    if (!wider && !r.function) return *state.function;
-    if (wider) {
-      if (r.function) state.retired_traces += r.function->trace_count();
-      FunctionOptions options = state.function->options();
-      options.signature.emplace();
-      for (const TensorType& t : r.types) options.signature->push_back({t.shape, t.dtype, ""});
-      r.function.emplace(std::move(options));
+    FunctionOptions options = state.function->options();
+    if (error.empty() || !make_equal(*options.signature, error, prepared.flat.tensors)) {
+      state.function = as_given;
+      std::rethrow_exception(thrown);
     }
-    return *r.function;
+    state.retired_traces += state.function->trace_count();
+    state.function.emplace(std::move(options));
   }
-  std::vector<TensorType> types;
-  for (const Tensor& t : prepared.flat.tensors) types.push_back(t.type());
-  state.relaxed.push_back({prepared.flat.key, std::move(types), {}});
-  return *state.function;
 }
 
 // The graph for a call; if there is none, traces with the arguments' current values.
 std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& prepared) {
-  Function function = function_of(self, prepared.flat.tensor_names);
-  if (ConcreteFunction* found = function.find(prepared.arguments())) return found->shared_from_this();
+  State& state = *self->state;
+  if (ConcreteFunction* found = function_of(self, prepared.flat.tensor_names).find(prepared.arguments())) return found->shared_from_this();
   prepared = prepared.own(self);
-  if (self->state->relax_shapes && !self->state->signature) function = relaxed_function(self, prepared);
-  ConcreteFunction* made = nullptr;
-  {
+  const auto traced = [&](Function function) {
     ReleasedGil release;  // another tracing thread holds a lock while it runs Python code
-    made = &function.get(prepared.arguments(), [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
+    return &function.get(prepared.arguments(), [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
       return trace_body(self, prepared, tensors, variables);
     });
+  };
+  Relaxed* relaxed = nullptr;
+  if (state.relax_shapes && !state.signature)
+    relaxed = relax(state.relaxed, prepared.flat.key, prepared.flat.tensors, *state.function, state.of_model, state.retired_traces);
+  const Function function = relaxed ? *relaxed->function : *state.function;
+  ConcreteFunction* made = nullptr;
+  if (relaxed && state.of_model) {
+    const std::string key = relaxed->key;
+    try {
+      made = traced(function);
+    } catch (const Error&) {
+    } catch (const nb::python_error& e) {
+      if (!e.matches(PyExc_Exception)) throw;
+    }
+    if (!made) {  // a layer needs to know its lengths
+      for (Relaxed& r : state.relaxed) r.refused |= r.key == key;
+      made = traced(*state.function);
+    }
+  } else if (state.signature) {
+    made = trace_with_equal_lengths(state, prepared, traced);
+  } else {
+    made = traced(function);
   }
-  warn_of_trace(*made);
-  self->state->live.add({self->python_function, prepared.values()}, *made);
+  warn_of_trace(*made, !state.of_model);
+  state.live.add({self->python_function, prepared.values()}, *made);
   return made->shared_from_this();
 }
 
@@ -313,6 +315,7 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   state.binding = self->state->binding;
   state.signature = self->state->signature;
   state.relax_shapes = self->state->relax_shapes;
+  state.of_model = self->state->of_model;
   state.memory_budget = self->state->memory_budget;
   state.autograph = self->state->autograph;
   state.name = self->state->name;
@@ -538,7 +541,7 @@ void collect_garbage() {
 }
 
 nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph,
-                         std::optional<int64_t> memory_budget) {
+                         std::optional<int64_t> memory_budget, bool of_model) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
   if (!PyCallable_Check(function.ptr()))
     throw_type_error(cat("lm.function: ", a_type(function.ptr()), " cannot be called"),
@@ -552,7 +555,8 @@ nb::object make_function(nb::handle function, nb::handle input_signature, bool r
   state.memory_budget = memory_budget.value_or(0);
   const nb::object name = nb::getattr(function, "__name__", nb::none());
   state.name = PyUnicode_Check(name.ptr()) ? nb::cast<std::string>(name) : std::string(Py_TYPE(function.ptr())->tp_name);
-  state.relax_shapes = relax_shapes;
+  state.relax_shapes = relax_shapes || of_model;
+  state.of_model = of_model;
   state.autograph = autograph;
   if (!input_signature.is_none()) state.signature = to_specs(input_signature);
   nb::object made = nb::steal(make(function.ptr(), state));
@@ -578,7 +582,7 @@ void bind_function(nb::module_& m) {
   watch_retraces();
   bind_function_calls(m);
   m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,
-        nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none());
+        nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none(), nb::arg("of_model") = false);
   m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");
 }
 

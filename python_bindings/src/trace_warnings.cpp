@@ -27,8 +27,8 @@ void warn(const char* category, const std::string& text) {
 
 void watch_retraces() { set_retrace_observer(observe_retrace); }
 
-void warn_of_trace(const ConcreteFunction& traced) {
-  if (!pending_warning.empty()) warn("RetraceWarning", std::exchange(pending_warning, {}));
+void warn_of_trace(const ConcreteFunction& traced, bool of_retraces) {
+  if (const std::string text = std::exchange(pending_warning, {}); of_retraces && !text.empty()) warn("RetraceWarning", text);
   if (const auto loop = traced.unrolled_loop())
     warn("UnrollWarning",
          cat("lm.function ", traced.name(), ": the Python loop at ", text(loop->line), " takes ", loop->parts,

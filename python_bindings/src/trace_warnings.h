@@ -12,6 +12,6 @@ namespace lamina::python {
 void watch_retraces();
 // Issues what there is to say about the trace that this thread has just made. Call it when Python may run again; throws if warnings are
 // errors.
-void warn_of_trace(const ConcreteFunction& traced);
+void warn_of_trace(const ConcreteFunction& traced, bool of_retraces);
 
 }  // namespace lamina::python

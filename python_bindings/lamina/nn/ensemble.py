@@ -28,9 +28,9 @@ class Ensemble:
         if hasattr(self.optimizer, "build"):
             self.optimizer.build(self.models.trainable_variables)
         self.loss = losses_module.get(loss)
-        self._train, self._parallel_train = _core.function(_vmap(self._train_one)), None
-        self._test = _core.function(_vmap(lambda x, y: self._loss_of(x, y, False)))
-        self._predict = _core.function(_vmap(lambda x: widened(self.models, self.models(x, training=False))))
+        self._train, self._parallel_train = _core.function(_vmap(self._train_one), of_model=True), None
+        self._test = _core.function(_vmap(lambda x, y: self._loss_of(x, y, False)), of_model=True)
+        self._predict = _core.function(_vmap(lambda x: widened(self.models, self.models(x, training=False))), of_model=True)
 
     def _loss_of(self, x, y, training):
         value = self.loss(y, widened(self.models, self.models(x, training=training)))

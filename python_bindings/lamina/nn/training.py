@@ -53,7 +53,7 @@ class Training:
         self._make_steps()
 
     def _make_steps(self) -> None:
-        wrap = (lambda step: step) if self.run_eagerly else _core.function
+        wrap = (lambda step: step) if self.run_eagerly else lambda step: _core.function(step, of_model=True)
         self._train_step, self._test_step = wrap(self._run_train_step), wrap(self._run_test_step)
         self._predict_step, self._parallel_step = wrap(self._run_predict_step), None
 

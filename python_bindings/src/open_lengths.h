@@ -1,0 +1,32 @@
+// Which lengths of a traced function's tensors are open, and which of these are equal.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/frontend/concrete_function.h"
+#include "graph/frontend/function.h"
+
+namespace lamina::python {
+
+// relax_shapes: calls that differ only in lengths share one graph for all lengths, from the second length on. Lengths that were equal in
+// all calls are one.
+struct Relaxed {
+  std::string key;
+  std::vector<TensorType> types;  // types seen so far; lengths that differed are open
+  std::optional<Function> function;
+  int exact = 1;         // of a model: how many of the types have a graph of their own
+  bool refused = false;  // of a model: it cannot be traced with open lengths
+};
+// The one to trace a call with, which `all` keeps; null when the call gets a graph of its own from `exact`. of_model: so do the first
+// calls. Adds up the traces of functions that a wider one replaces.
+Relaxed* relax(std::vector<Relaxed>& all, const std::string& key, std::span<const Tensor> given, const Function& exact, bool of_model,
+               int& retired_traces);
+
+// Two lengths that a signature leaves open and that meet in an op are taken to be equal. After an error of a trace whose text names two
+// such lengths, gives these one name in the signature. False when there are no two, or the given tensors differ in them.
+bool make_equal(std::vector<TensorSpec>& signature, std::string_view error, std::span<const Tensor> given);
+
+}  // namespace lamina::python

@@ -1,0 +1,145 @@
+"""Lengths that a signature leaves open: those that meet in an op are equal, relax_shapes keeps equal ones equal, a model's steps take any number of rows."""
+import warnings
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+F, I = "float32", "int64"
+CASES = {
+    "sparse cross entropy": (lambda a, b: lm.losses.SparseCrossEntropy(from_logits=True)(b, a), [(None, 4, F), (None, I)]),
+    "its gradient": (lambda a, b: lm.grad(lambda x: lm.losses.SparseCrossEntropy(from_logits=True)(b, x))(a), [(None, 4, F), (None, I)]),
+    "elementwise": (lambda a, b: a - b, [(None, 4, F), (None, 4, F)]),
+    "matmul, inner": (lambda a, b: a @ b, [(3, None, F), (None, 4, F)]),
+    "matmul, batch": (lambda a, b: a @ b, [(None, 3, 2, F), (None, 2, 4, F)]),
+    "concat": (lambda a, b: lm.concat([a, b], 1), [(None, 4, F), (None, 3, F)]),
+    "stack of three": (lambda a, b, c: lm.stack([a, b, c]), [(None, 4, F)] * 3),
+    "einsum": (lambda a, b: lm.einsum("ij,ik->jk", a, b), [(None, 4, F), (None, 3, F)]),
+    "dot": (lambda a, b: lm.dot(a, b), [(None, F), (None, F)]),
+    "tensordot": (lambda a, b: lm.tensordot(a, b, axes=([0], [0])), [(None, 3, F), (None, 4, F)]),
+    "take_along_axis": (lambda a, b: lm.take_along_axis(a, b, 1), [(None, 4, F), (None, 2, I)]),
+    "clip": (lambda a, b: lm.clip(a, b, b + 1), [(None, 4, F), (None, 4, F)]),
+    "cond": (lambda a, b: lm.cond(lm.sum(a) > 0, lambda: a, lambda: b), [(None, 4, F), (None, 4, F)]),
+    "vmap": (lambda a, b: lm.vmap(lambda x, y: lm.sum(x) * y)(a, b), [(None, 4, F), (None, F)]),
+    "scan": (lambda a, b: lm.scan(lambda c, xs: (c + lm.sum(xs[0]) * xs[1], c), lm.constant(0.0), (a, b)), [(None, 4, F), (None, F)]),
+    "at": (lambda a, b: a.at[:].add(b), [(None, 4, F), (None, 4, F)]),
+    "solve": (lambda a, b: lm.linalg.solve(a, b), [(None, 2, 2, F), (None, 2, 1, F)]),
+}
+
+
+def arguments(specs, lengths, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = [[n if d is None else d for d in dims] for (*dims, _), n in zip(specs, lengths)]
+    return [rng.integers(0, 2, shape) if dtype == I else rng.standard_normal(shape).astype(dtype) for shape, (*_, dtype) in zip(shapes, specs)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_open_lengths_that_meet_in_an_op_are_equal(name):
+    fn, specs = CASES[name]
+    traced = lm.function(fn, input_signature=[lm.TensorSpec(list(dims), dtype) for *dims, dtype in specs])
+    for n in (5, 5, 3, 8):
+        given = arguments(specs, [n] * len(specs), n)
+        want, got = fn(*map(lm.constant, given)), traced(*given)
+        for a, b in zip(*(v if isinstance(v, tuple) else (v,) for v in (want, got))):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-5, atol=1e-5)
+    assert traced.trace_count == 1
+    with pytest.raises((ValueError, TypeError)) as e:
+        traced(*arguments(specs, [5, *[7] * (len(specs) - 1)]))
+    assert isinstance(e.value, lm.errors.Error)
+    assert traced.trace_count == 1 and np.all(np.isfinite(np.asarray(lm.tree.flatten(traced(*given))[0][0])))
+
+
+def test_only_lengths_that_meet_are_equal():
+    @lm.function(input_signature=[lm.TensorSpec([None, 4], F), lm.TensorSpec([None, 4], F), lm.TensorSpec([None], F)])
+    def f(a, b, other):
+        return lm.concat([a, b], 1), lm.sum(other)
+
+    for n, k in ((5, 5), (5, 2), (3, 9)):
+        joined, total = f(np.ones((n, 4), F), np.ones((n, 4), F), np.ones(k, F))
+        assert joined.shape == (n, 8) and total.item() == k
+    assert f.trace_count == 1
+
+
+def test_lengths_of_two_names_are_two_and_errors_stay():
+    f = lm.function(lambda a, b: a @ b, input_signature=[lm.TensorSpec([3, "k"], F), lm.TensorSpec(["m", 4], F)])
+    with pytest.raises(lm.errors.InvalidArgument, match="matmul.* do not fit"):
+        f(np.ones((3, 5), F), np.ones((5, 4), F))
+    runs = []
+
+    @lm.function(input_signature=[lm.TensorSpec([None], F), lm.TensorSpec([None], F)])
+    def g(a, b):
+        runs.append(1)
+        raise RuntimeError("of the user: n0_0_0 n0_1_0")
+
+    with pytest.raises(RuntimeError, match="of the user"):
+        g(np.ones(3, F), np.ones(3, F))
+    assert len(runs) == 1
+
+
+@pytest.mark.filterwarnings("ignore::lamina.RetraceWarning")
+def test_relaxed_lengths_that_were_always_equal_stay_equal_until_a_call_in_which_they_differ():
+    @lm.function(relax_shapes=True)
+    def step(x, y):
+        return lm.losses.SparseCrossEntropy(from_logits=True)(y, x)
+
+    @lm.function(relax_shapes=True)
+    def sums(x, y):
+        return lm.sum(x) + lm.sum(y)
+
+    rng = np.random.default_rng(0)
+    for n in (20, 13, 7, 20, 9):
+        x, y = rng.standard_normal((n, 4)).astype(F), rng.integers(0, 4, n)
+        assert step(x, y).item() == pytest.approx(lm.losses.SparseCrossEntropy(from_logits=True)(lm.constant(y), lm.constant(x)).item(), rel=1e-5)
+    assert step.trace_count == 2
+    for n, m in ((2, 2), (3, 3), (4, 4), (4, 5), (6, 7), (8, 8), (9, 1)):
+        assert sums(np.ones(n, F), np.ones(m, F)).item() == n + m
+    assert sums.trace_count == 3
+
+
+# --- a model's own steps ---
+
+def fitted():
+    net = lm.nn.Sequential([lm.nn.Dense(8, "relu"), lm.nn.Dense(3)])
+    net.compile("adam", lm.losses.SparseCrossEntropy(from_logits=True))
+    return net
+
+
+def test_a_model_takes_any_number_of_rows_without_a_graph_or_a_warning_for_each():
+    rng, net = np.random.default_rng(0), fitted()
+    x, y = rng.standard_normal((300, 4)), rng.integers(0, 3, 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lm.errors.RetraceWarning)
+        for size in (10, 7, 64, 33, 100, 11):
+            net.fit(x, y, epochs=1, batch_size=size, verbose=0, shuffle=False)
+        for n in range(1, 300):
+            out = net.predict(x[:n], batch_size=1000)
+            assert out.shape == (n, 3)
+            if n % 50 == 0:
+                np.testing.assert_allclose(out, net(x[:n]).numpy(), rtol=1e-5, atol=1e-6)
+                net.train_on_batch(x[:n], y[:n])
+                net.evaluate(x[:n], y[:n], verbose=0, batch_size=1000)
+    assert net._predict_step.trace_count <= 5 and net._train_step.trace_count <= 5 and net._test_step.trace_count <= 5
+
+
+def test_a_model_whose_layer_needs_its_lengths_has_a_graph_for_each():
+    class Rows(lm.nn.Layer):
+        def call(self, x):
+            return lm.stack([x[i] * (i + 1) for i in range(int(x.shape[0]))])
+
+    net = lm.nn.Sequential([lm.nn.Dense(3), Rows()])
+    net.compile("sgd", "mse")
+    x = np.random.default_rng(0).standard_normal((20, 4)).astype(F)
+    for n in (*range(1, 12), 3):
+        np.testing.assert_allclose(net.predict(x[:n]), net(x[:n]).numpy(), rtol=1e-5, atol=1e-6)
+    assert net._predict_step.trace_count == 11
+
+
+def test_members_of_an_ensemble_take_any_number_of_rows():
+    ensemble = lm.nn.Ensemble(lambda: lm.nn.Sequential([lm.nn.Dense(4, "tanh"), lm.nn.Dense(1)]), 3, input_shape=(2,))
+    x = np.random.default_rng(0).standard_normal((40, 2)).astype(F)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lm.errors.RetraceWarning)
+        for n in range(1, 30):
+            assert np.asarray(ensemble.predict(x[:n])).shape[-2:] == (n, 1)
+    assert ensemble._predict.trace_count <= 5
