@@ -30,9 +30,9 @@ struct LaminaMpi {
   int (*send_control)(int to, const void* data, size_t bytes, int* sent);
   int (*receive_control)(void* data, size_t room, size_t* bytes, int* from);  // bytes 0: there is none
   void (*why)(char* text, size_t room);                                       // of this thread's last error
-  int (*finish)();                                                            // MPI_Finalize, if start() has initialised MPI
-  void (*abort)(int code);                                                    // MPI_Abort: ends all ranks
-  void (*leave)(int code);                                                    // ends this process at once
+  int (*finish)();          // MPI_Finalize, if start() has initialised MPI. Every control message has been received
+  void (*abort)(int code);  // MPI_Abort: ends all ranks
+  void (*leave)(int code);  // ends this process at once
 };
 
 }  // extern "C"

@@ -18,9 +18,10 @@
 namespace lamina::distributed {
 namespace {
 
-constexpr std::chrono::milliseconds kTurn{20};
+constexpr std::chrono::milliseconds kTurn{20}, kLastTurn{1};
 constexpr double kLookEvery = 0.1;                               // seconds between looks at the processes of this host
 constexpr double kAnswers = 0.25, kRecords = 0.1, kSpeaker = 1;  // seconds: for ranks' answers, for their records, for the report
+constexpr double kLeave = 5;                                     // seconds, at least: for all ranks to leave
 constexpr size_t kReport = 1 << 16;
 
 std::string seconds_text(double seconds) { return cat(std::round(seconds * 10) / 10, " s"); }
@@ -28,7 +29,14 @@ std::string seconds_text(double seconds) { return cat(std::round(seconds * 10) /
 }  // namespace
 
 Watch::Watch(const LaminaMpi& mpi, Communicator& own, std::vector<RankStatus> known, double limit)
-    : mpi_(mpi), own_(own), limit_(limit), interval_(limit / 10), known_(std::move(known)), heard_(known_.size(), own.record().now()) {
+    : mpi_(mpi),
+      own_(own),
+      limit_(limit),
+      interval_(limit / 10),
+      known_(std::move(known)),
+      heard_(known_.size(), own.record().now()),
+      told_(known_.size(), false),
+      left_(known_.size(), false) {
   last_turn_ = own_.record().now();
   watch_signals();
   thread_ = std::thread([this] { run(); });
@@ -76,10 +84,11 @@ void Watch::run() {
     if (s.rank != self.rank && s.place == self.place)
       if (const long opened = syscall(SYS_pidfd_open, pid_t(s.pid), 0); opened >= 0)
         processes_.push_back({.fd = int(opened), .events = POLLIN, .revents = 0});
-  while (!stop_) {
+  for (bool left = false; !left;) {
     try {
       turn();
-      rest();
+      left = stop_ && leave();
+      if (!left) rest();
     } catch (const std::exception& e) {
       say(cat("lamina: the control thread of rank ", own_.rank(), ": ", e.what()));
     }
@@ -89,9 +98,10 @@ void Watch::run() {
 
 // Until the next turn. The end of a process of this host ends the rest: until its parent has asked, the system knows the signal.
 void Watch::rest() {
+  const std::chrono::milliseconds turn = stop_ ? kLastTurn : kTurn;
   if (processes_.empty()) {
-    std::this_thread::sleep_for(kTurn);
-  } else if (poll(processes_.data(), processes_.size(), int(kTurn.count())) > 0) {
+    std::this_thread::sleep_for(turn);
+  } else if (poll(processes_.data(), processes_.size(), int(turn.count())) > 0) {
     std::erase_if(processes_, [](const pollfd& p) { return p.revents != 0 && close(p.fd) == 0; });
     next_look_ = std::min(next_look_, own_.record().now());  // after this rank has read what the others say
   }
@@ -104,6 +114,7 @@ void Watch::turn() {
     for (double& heard : heard_) heard = now;
     for (RankStatus& s : known_) s.age = 0;
     awake_ = now + kSpeaker;
+    leave_by_ = 0;
   }
   last_turn_ = now;
   std::optional<Verdict> asked;
@@ -115,7 +126,7 @@ void Watch::turn() {
   while (const std::optional<Letter> letter = receive())
     if (letter->kind == Kind::verdict) conclude({letter->data, letter->guilty});
   if (const int number = signal_came()) on_signal(number);
-  if (now >= next_beat_) {
+  if (now >= next_beat_ && !stop_) {
     next_beat_ = now + interval_;
     beat();
   }
@@ -159,6 +170,8 @@ std::optional<Watch::Letter> Watch::receive() {
     std::memcpy(known_.data(), out.data.data(), out.data.size());
     known_[size_t(own_.rank())] = self;
     std::fill(heard_.begin(), heard_.end(), now);
+  } else if (out.kind == Kind::leave) {
+    left_[size_t(out.from)] = true;
   }
   return out;
 }
@@ -177,7 +190,7 @@ void Watch::look() {
   const std::vector<RankStatus> all = ranks();
   const RankStatus& self = all[size_t(own_.rank())];
   for (const RankStatus& s : all) {
-    if (s.rank == self.rank || s.current.op == Op::end) continue;
+    if (s.rank == self.rank || left_[size_t(s.rank)]) continue;
     const Process process = s.place == self.place ? process_of(s.pid) : Process{};
     const bool silent = s.age > limit_ && (self.rank == 0 || s.rank == 0);
     if (!process.dead && !silent) continue;
@@ -188,6 +201,26 @@ void Watch::look() {
                   : cat(who, " is lost: no heartbeat for ", seconds_text(s.age), process.stopped ? "; its process is stopped" : ""),
               s.rank});
   }
+}
+
+// Messages of a rank arrive in order, so none is on its way to this rank once all have left. MPI may then end, which with messages under
+// way it does not survive.
+bool Watch::leave() {
+  const double now = own_.record().now(), patience = std::max(limit_, kLeave);
+  if (!leave_by_) leave_by_ = now + patience;
+  int late = -1;
+  for (int r = 0; r < own_.size(); ++r) {
+    if (r == own_.rank()) continue;
+    if (!told_[size_t(r)]) told_[size_t(r)] = send(r, Kind::leave, -1, nullptr, 0);
+    if (!told_[size_t(r)] || !left_[size_t(r)]) late = r;
+  }
+  if (late >= 0 && now > leave_by_ && !was_stopped()) {
+    const RankStatus s = ranks()[size_t(late)];
+    conclude({cat("rank ", late, " (host ", s.host, ", pid ", s.pid, ") is lost: it has not left within ", seconds_text(patience),
+                  " of the end of the job"),
+              late});
+  }
+  return late < 0;
 }
 
 // The launcher ends all ranks when one has died, and when it is told to end itself.

@@ -26,14 +26,15 @@ class Watch {
   std::vector<RankStatus> ranks() const;
   // Ends the job because of this rank, or because of another one. Does not return.
   [[noreturn]] void end_job(const std::string& why, int guilty);
-  void finish();  // all ranks have ended
+  // Every rank has ended its part: the ranks take leave of each other. When it returns no control message is on its way.
+  void finish();
 
  private:
   struct Verdict {
     std::string why;
     int guilty = -1;  // -1: no rank
   };
-  enum class Kind : int32_t { beat, table, verdict, answer, report };
+  enum class Kind : int32_t { beat, table, verdict, answer, report, leave };  // leave: the last message of a rank
   struct Letter {
     Kind kind = Kind::beat;
     int from = 0, guilty = -1;
@@ -46,6 +47,7 @@ class Watch {
   std::optional<Letter> receive();  // what beats say is noted, too
   void beat();
   void look();
+  bool leave();  // whether every rank has
   bool was_stopped() const;
   void on_signal(int number);
   RankStatus own_status() const;
@@ -65,7 +67,8 @@ class Watch {
   std::vector<double> heard_;      // when
   std::optional<Verdict> asked_;
   std::atomic<bool> stop_{false};
-  double next_beat_ = 0, next_look_ = 0, last_turn_ = 0, awake_ = 0;
+  double next_beat_ = 0, next_look_ = 0, last_turn_ = 0, awake_ = 0, leave_by_ = 0;
+  std::vector<bool> told_, left_;  // per rank: whether it has been told that this one leaves, and whether it leaves
   std::vector<char> room_;
   std::vector<pollfd> processes_;  // the other ranks' of this host
   std::thread thread_;

@@ -163,6 +163,23 @@ def test_a_slow_link_that_loses_packets_is_no_dead_rank_and_leaves_the_bits(tmp_
     assert min(float(seconds) for _, seconds in said[1]) > steps * 0.064, said
 
 
+@pytest.mark.parametrize("repeat", range(20 if LONG else 2))
+def test_no_control_message_is_on_its_way_when_mpi_ends(repeat, tmp_path):
+    """With messages under way, MPI_Finalize of Open MPI ends the process in an error now and then. Here ranks send ten heartbeats a second, and receive them 300 ms late."""
+    job = Job(3, PROGRAM, "end", folder=tmp_path, **FAST)
+    counts = [(int(lost), int(all_of)) for lost, all_of in re.findall(r"(-?\d+) of (\d+) control messages are not received", job.output)]
+    assert job.code == 0 and len(counts) == 3, job.output
+    assert all(lost == 0 and all_of > 3 for lost, all_of in counts), job.output
+
+
+@pytest.mark.parametrize("action, rank, said", [("kill", 1, "is dead: "), ("stop", 0, "is lost: no heartbeat for"), ("stop", 2, "is lost: no heartbeat for"),
+                                                ("mute", 1, "is lost: it has not left within 5 s of the end of the job")])
+def test_a_rank_that_is_lost_while_ranks_leave_ends_the_job(action, rank, said, tmp_path):
+    job = faulty(tmp_path, "end", action, rank)
+    assert job.seconds_since_the_fault() < DEAD + 5
+    assert len(re.findall("lamina: the job ends", job.output)) == 1 and said in job.output, job.output
+
+
 def test_a_rank_told_to_end_writes_its_record(tmp_path):
     job = faulty(tmp_path, "steps", "terminate", 1)
     assert set(job.records) == {0, 1, 2} and "SIGTERM" in job.records[1]["why"], job.output

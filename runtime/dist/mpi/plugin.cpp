@@ -154,17 +154,14 @@ void why(char* text, size_t room) {
   std::snprintf(text, room, "%s", long_text);
 }
 
-// Control messages that nobody has received are left: MPI ends with them.
 int finish() {
   int over = 0;
   MPI_Finalized(&over);
-  if (over || !initialised_here) return 0;
+  if (over) return 0;
   for (std::list<Letter>& open : letters())
-    for (Letter& letter : open) {
-      MPI_Cancel(&letter.request);
-      MPI_Request_free(&letter.request);
-    }
-  return noted(MPI_Finalize());
+    for (Letter& letter : open)
+      if (const int error = MPI_Wait(&letter.request, MPI_STATUS_IGNORE)) return noted(error);
+  return initialised_here ? noted(MPI_Finalize()) : 0;
 }
 
 void abort(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
