@@ -1,5 +1,10 @@
 #include "runtime/dist/over_devices.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 
 #include "runtime/device/backend.h"
@@ -96,6 +101,34 @@ std::unique_ptr<Communicator> join_over_devices(int rank, int size, Device devic
   return std::make_unique<OverDevices>(rank, size, device, id, patience);
 }
 
+// NCCL's own message says which system call failed, but neither the port nor whose it is.
+void require_free_port(const std::string& meeting) {
+  const size_t colon = meeting.rfind(':');
+  if (colon == std::string::npos) return;
+  std::string host = meeting.substr(0, colon);
+  const std::string port = meeting.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
+  const int socket_ = socket(found->ai_family, found->ai_socktype, found->ai_protocol);
+  if (socket_ < 0) return;
+  const int again = 1;
+  setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &again, sizeof again);  // a port that a job has just left is free
+  const bool in_use = bind(socket_, found->ai_addr, found->ai_addrlen) != 0 && errno == EADDRINUSE;
+  close(socket_);
+  if (in_use)
+    throw Error(
+        ErrorKind::device,
+        {.what = cat("port ", port, " of ", host, " is in use"),
+         .where = "rank 0",
+         .why = "the ranks' GPUs meet there: rank 0 would wait at it for the others, but another program does",
+         .fix =
+             "start torchrun with another --master-port (the port is the one behind it), set NCCL_COMM_ID=host:port for all ranks, or end "
+             "that program, which 'ss -ltnp' names"});
+}
+
 std::unique_ptr<Communicator> start_over_devices(const Launch& launch) {
   const Device device{DeviceKind::gpu, 0, int16_t(launch.local_rank)};
   Backend& gpus = backend_of(device);
@@ -108,6 +141,7 @@ std::unique_ptr<Communicator> start_over_devices(const Launch& launch) {
                                           ", and each rank needs one of its own")
                                     : gpus.unavailable_reason(),
          .fix = "start at most one rank for each GPU; on CPUs start the program by mpirun, srun --mpi=pmix or python -m lamina launch"});
+  if (launch.rank == 0) require_free_port(launch.meeting);
   const CommId meeting(launch.meeting);
   return join_over_devices(launch.rank, launch.size, device, JoinsPeers::of(device).peers_id(), Patience::of_settings());
 }

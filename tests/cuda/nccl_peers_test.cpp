@@ -5,12 +5,15 @@
 
 #include <atomic>
 #include <cstring>
+#include <regex>
 #include <thread>
 
 #include "runtime/core/interrupt.h"
 #include "runtime/dist/over_devices.h"
 #include "tests/cuda/ranks_fixture.h"
 #include "tests/runtime/dist/conformance.h"
+#include "tests/runtime/dist/used_port.h"
+#include "tests/source_file.h"
 
 #if __has_include(<nccl.h>)
 #define LAMINA_HAS_NCCL_HEADER 1
@@ -249,8 +252,14 @@ TEST_F(NcclRanks, AMissingRankEndsTheJoiningAtTheTimeLimit) {
               ErrorKind::invalid_argument);
 }
 
+// Not the names of this host and of the fake GPU.
+std::string general(const Error& e) {
+  return std::regex_replace(e.what(), std::regex("GPU-[0-9a-f-]+ of host [^\\s]+"), "GPU-0 of host H");
+}
+
 TEST_F(NcclRanks, RanksThatShareAGpuAreNamed) {
   std::atomic<int> told = 0;
+  std::string said[3];
   EXPECT_THROW(distributed::run_ranks(3,
                                       [&](Communicator& c) {
                                         try {
@@ -258,12 +267,26 @@ TEST_F(NcclRanks, RanksThatShareAGpuAreNamed) {
                                         } catch (const Error& e) {
                                           EXPECT_EQ(e.kind, ErrorKind::collective);
                                           EXPECT_TRUE(e.parts.what.starts_with("ranks 0 and 2 have one GPU, GPU-00")) << e.what();
+                                          said[c.rank()] = general(e);
                                           ++told;
                                           throw;
                                         }
                                       }),
                Error);
   EXPECT_EQ(told, 3);
+  EXPECT_TRUE(said[0] == said[1] && said[1] == said[2]);
+  distributed::Launch launch;
+  launch.nccl = true, launch.rank = 4, launch.size = 8, launch.local_rank = 4, launch.meeting = "a:1";
+  const std::string many = general(error_of([&] { distributed::start_over_devices(launch); }));
+  FakeCuda::now().devices = 1;
+  launch.rank = launch.local_rank = 1;
+  CudaBackend of_one(fake_api(), [] { return fake_nccl(); });
+  replace_backend(DeviceKind::gpu, &of_one);
+  const std::string one = general(error_of([&] { distributed::start_over_devices(launch); }));
+  replace_backend(DeviceKind::gpu, backend_.get());
+  lamina::tests::expect_text_of_file(cat("== two ranks with one GPU\n", said[0], "\n== more ranks of torchrun than GPUs\n", many,
+                                         "\n== more ranks of torchrun than the one GPU\n", one, "\n"),
+                                     "tests/errors/gpus_of_ranks.txt");
   EXPECT_EQ(fake().created, 0);
   EXPECT_EQ(error_of([&] { distributed::run_ranks(1, [&](Communicator& c) { distributed::join_devices(c, {}); }); }).kind,
             ErrorKind::device);
@@ -331,6 +354,9 @@ TEST_F(NcclProcesses, ARankWithoutAGpuIsAnError) {
   launch.local_rank = 0, launch.rank = 0, launch.size = 1;
   EXPECT_EQ(distributed::start_over_devices(launch)->size(), 1);
   EXPECT_EQ(getenv("NCCL_COMM_ID"), nullptr);
+  const distributed::tests::UsedPort other;
+  launch.meeting = other.meeting;
+  EXPECT_TRUE(error_of([&] { distributed::start_over_devices(launch); }).parts.what.ends_with(" of 127.0.0.1 is in use"));
 }
 
 TEST_F(NcclRanks, MissingLibraryIsAnErrorWithTheReason) {

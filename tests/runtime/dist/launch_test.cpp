@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <regex>
 
 #include "runtime/core/error.h"
+#include "runtime/dist/over_devices.h"
+#include "tests/runtime/dist/used_port.h"
 #include "tests/source_file.h"
 
 namespace lamina::distributed {
@@ -126,8 +129,23 @@ TEST(LaunchVariables, ErrorsMatchTheirTexts) {
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "65535"}}},
       {"srun without MPI", {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}},
   };
+  std::string in_use = "no error", meeting;
+  {
+    const tests::UsedPort other;
+    meeting = other.meeting;
+    try {
+      require_free_port(meeting);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, ErrorKind::device);
+      in_use = std::regex_replace(e.what(), std::regex("port [0-9]+"), "port N");
+    }
+  }
+  for (const std::string& free : {meeting, std::string("no_such_host.invalid:1"), std::string("nothing")})
+    EXPECT_NO_THROW(require_free_port(free));
+
   std::string all;
   for (const auto& [name, variables] : cases) all += std::string("== ") + name + "\n" + error_of(variables) + "\n";
+  all += "== a port in use\n" + in_use + "\n";
   lamina::tests::expect_text_of_file(all, "tests/errors/launch.txt");
 }
 
