@@ -258,13 +258,18 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   if (outer) outer->created.insert(outer->created.end(), trace->created.begin(), trace->created.end());
   inputs.insert(inputs.end(), trace->captures.begin(), trace->captures.end());
   cuts.resize(inputs.size());
-  std::string graph =
-      cat("graph of ", name, " for ", rows, " rows, ", trace->graph.size(), " nodes, hash ", hash_of_text(ir::print(trace->graph)));
+  std::string graph = cat("graph of ", name, options.reproducible ? "" : " with sums by the library", " for ", rows, " rows, ",
+                          trace->graph.size(), " nodes, hash ", hash_of_text(ir::print(trace->graph)));
   if (options.buckets) graph += cat(", in ", options.buckets, " buckets");
   barrier(c, {.tensor = graph, .line = where});
   require_same_values(name, c, *trace, where);
-  passes::RowsRequest request{
-      .rows = rows, .shards = shards, .ranks = c.size(), .rank = c.rank(), .devices = options.devices, .inputs = cuts};
+  passes::RowsRequest request{.rows = rows,
+                              .shards = shards,
+                              .ranks = c.size(),
+                              .rank = c.rank(),
+                              .devices = options.devices,
+                              .reproducible = options.reproducible,
+                              .inputs = cuts};
   passes::RowsGraph own = passes::cut_rows(trace->graph, request);
   std::optional<cost::StepTime> step;
   if (between_processes(c)) {

@@ -15,7 +15,8 @@ namespace lamina::distributed {
 struct DataParallelOptions {
   int64_t shards = 8;                  // of a batch; at least as many as ranks
   std::vector<MapAxis> in_axes = {0};  // of the rows, in all arguments or in each; none: the argument is the same on every rank
-  int64_t buckets = 0;  // into which gradients are put, each exchanged while the backward pass goes on; 0: the cost model chooses
+  int64_t buckets = 0;       // into which gradients are put, each exchanged while the backward pass goes on; 0: the cost model chooses
+  bool reproducible = true;  // false: MPI_Allreduce or ncclAllReduce adds, and the bits depend on the number of ranks
   std::vector<Device> devices = {};    // of this process: a replica on each in place of ranks, and arguments and results are whole batches
   std::string name = "data_parallel";  // for errors
 };

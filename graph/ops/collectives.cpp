@@ -184,7 +184,7 @@ void run_all_reduce(const KernelCall& call, const CollectiveAttrs& a) {
                                               .where = line,
                                               .why = cat("of ", a.shards, " shards it has ", own),
                                               .fix = "stack this rank's shards along the first axis"});
-  distributed::SumOf sum{.dtype = call.in[0]->dtype, .count = 0, .shards = a.shards};
+  distributed::SumOf sum{.dtype = call.in[0]->dtype, .count = 0, .shards = a.shards, .reproducible = a.reproducible};
   const distributed::Subject subject{.tensor = a.name, .line = line};
   if (call.in.size() == 1 || c.size() == 1) {  // nothing travels
     for (size_t i = 0; i < call.in.size(); ++i) {

@@ -18,11 +18,13 @@ struct CollectiveAttrs {
   int64_t root = 0;             // of broadcast_from
   std::vector<int64_t> routes;  // of send_receive: pairs of ranks, from and to
   std::string name;             // compared by the ranks
+  bool reproducible = true;     // of all_reduce; false: the library's order of additions
   bool of_rows = false;         // made for data_parallel, whose gradients are taken before
-  static constexpr auto fields = std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),    ir::field("rank", &CollectiveAttrs::rank),
-                                            ir::field("shards", &CollectiveAttrs::shards),  ir::field("root", &CollectiveAttrs::root),
-                                            ir::field("routes", &CollectiveAttrs::routes),  ir::field("name", &CollectiveAttrs::name),
-                                            ir::field("of_rows", &CollectiveAttrs::of_rows)};
+  static constexpr auto fields =
+      std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),     ir::field("rank", &CollectiveAttrs::rank),
+                 ir::field("shards", &CollectiveAttrs::shards),   ir::field("root", &CollectiveAttrs::root),
+                 ir::field("routes", &CollectiveAttrs::routes),   ir::field("name", &CollectiveAttrs::name),
+                 ir::field("of_rows", &CollectiveAttrs::of_rows), ir::field("reproducible", &CollectiveAttrs::reproducible)};
 };
 
 // Sums in the fixed tree of runtime/dist/tree.h. Each input [l,...] stacks this rank's l leaves, result i [...] is the sum of all ranks'

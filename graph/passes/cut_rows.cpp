@@ -24,6 +24,7 @@ using Leaves = RowsRule::Leaves;
 // The rows of a batch, its shards and ranks.
 struct Batch {
   int64_t rows, shards, ranks, rank, bucket_bytes;
+  bool reproducible;
 
   Range leaves_of(int64_t r) const { return part_of(shards, ranks, r); }
   Range rows_of_leaf(int64_t leaf) const { return part_of(rows, shards, leaf); }
@@ -354,9 +355,12 @@ class Cutter {
       std::vector<Value> leaves;
       for (auto s = all.begin(); s != others; ++s) leaves.push_back(s->value);
       to_.place = all[0].place;
-      const std::vector<Value> results = ops::all_reduce(
-          to_, leaves,
-          {.ranks = together() ? 1 : batch_.ranks, .shards = batch_.shards, .name = cat(sent_++, " of data_parallel"), .of_rows = true});
+      const std::vector<Value> results = ops::all_reduce(to_, leaves,
+                                                         {.ranks = together() ? 1 : batch_.ranks,
+                                                          .shards = batch_.shards,
+                                                          .name = cat(sent_++, " of data_parallel"),
+                                                          .reproducible = batch_.reproducible,
+                                                          .of_rows = true});
       for (auto s = all.begin(); s != others; ++s) {
         s->value = results[size_t(s - all.begin())];
         exchanged_[index(s->old)] = *s;
@@ -491,7 +495,7 @@ RowsGraph cut_rows(const Graph& g, const RowsRequest& request) {
       simple = run_everywhere(pass, simple);
   RowsGraph out;
   const int64_t ranks = request.devices.empty() ? request.ranks : int64_t(request.devices.size());
-  Cutter cutter(simple, {request.rows, request.shards, ranks, request.rank, request.bucket_bytes},
+  Cutter cutter(simple, {request.rows, request.shards, ranks, request.rank, request.bucket_bytes, request.reproducible},
                 {request.inputs.begin(), request.inputs.end()}, request.devices);
   out.outputs = request.devices.empty() ? cutter.outputs() : std::vector<Cut>(g.outputs.size());
   out.graph = cutter.run(out.outputs, out.gathered);

@@ -16,6 +16,7 @@ struct RowsRequest {
   int64_t ranks = 1, rank = 0;
   std::vector<Device> devices = {};      // if given: there is a replica on each of them, in one graph, whose inputs and outputs are whole
   int64_t bucket_bytes = kBucketBytes;   // of a shard's sums that travel together; a larger one travels alone
+  bool reproducible = true;              // false: the library adds the ranks' sums in its own order
   std::span<const ir::Cut> inputs = {};  // per input of the graph
 };
 // A node that mixes rows.

@@ -11,8 +11,9 @@ from .vmap import _fill, _Given, _map, _Result
 class DataParallel:
     """A function of a whole batch as one of each rank's rows; see lm.distributed.data_parallel."""
 
-    def __init__(self, fn, shards, in_axes, devices, buckets, join):
+    def __init__(self, fn, shards, in_axes, devices, buckets, reproducible, join):
         self._fn, self._shards, self._in_axes, self._devices, self._buckets, self._join = fn, shards, in_axes, devices, buckets, join
+        self._reproducible = reproducible
         self._name = getattr(fn, "__name__", None) or type(fn).__name__
         self._notes = []
         functools.update_wrapper(self, fn, updated=())
@@ -56,7 +57,8 @@ class DataParallel:
             result.structure = _map(whole, None, "the result", "", result.take)
             return result.tensors
 
-        tensors, self._notes = self._join().call_by_rows(self._name, given.tensors, given.axes, given.names, rows, self._shards, self._buckets, self._devices, body)
+        tensors, self._notes = self._join().call_by_rows(self._name, given.tensors, given.axes, given.names, rows, self._shards, self._buckets, self._devices,
+                                                         self._reproducible, body)
         return _fill(result.structure, tensors)
 
     def explain(self, *args, **kwargs) -> str:
@@ -66,6 +68,8 @@ class DataParallel:
         size = self._join().size()
         on = ", ".join(self._devices) if self._devices else f"{size} rank" + "s" * (size > 1)
         lines = [f"data parallel: {rows} rows in {self._shards} shards on {on}"]
+        if not self._reproducible:
+            lines.append("sums between ranks are the library's (reproducible=False): their bits depend on the number of ranks")
         for op, value, line in self._notes:
             lines.append(f"rows are gathered for {op}, {value}" + (f" ({line})" if line else "") + ": it mixes rows")
         return "\n".join(lines) + "\n\n" + text

@@ -115,7 +115,7 @@ def host_broadcast(x, root: int = 0, name: str = ""):
     return _join().broadcast(x, root, _text("host_broadcast", name))
 
 
-def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int | None = None):
+def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int | None = None, reproducible: bool = True):
     """step, a function of a whole batch, as a function of each rank's rows that means the same: losses, metrics, gradients, batch statistics
     and dropout are those of the whole batch, with the same bits for any number of ranks up to `shards`.
 
@@ -130,6 +130,8 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
     buckets: into how many parts the gradients are put; each is exchanged as soon as the backward pass has made it, while the pass goes on. By
     default rank 0's model of costs chooses; on CPUs whose cores all compute that is one.
 
+    reproducible: False lets MPI_Allreduce or ncclAllReduce add the ranks' sums, so that the bits depend on the number of ranks and the library.
+
     The step is traced (lm.function) for each number of rows. Its graph is cut by rows: sums and means over rows are added in a fixed tree over
     the shards; ops that mix rows otherwise, such as a sort along the batch, get all rows, and `data_parallel(step).explain(...)` lists them.
     Without a launcher it runs on one rank with the same results. Raises RankMismatch on every rank when the ranks trace different graphs or a
@@ -141,7 +143,9 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
         raise errors.TypeMismatch(f"data_parallel: devices {errors.shown(devices)} are no names of devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 4096):
         raise errors.InvalidArgument(f"data_parallel: buckets {errors.shown(buckets)} is not a whole number from 1 to 4096", fix="leave it out: the model of costs then chooses")
-    return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), buckets or 0, _join)
+    if not isinstance(reproducible, bool):
+        raise errors.TypeMismatch(f"data_parallel: reproducible is {errors.a_type(reproducible)}", fix="pass True or False")
+    return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), buckets or 0, reproducible, _join)
 
 
 def set_step(step: int) -> None:

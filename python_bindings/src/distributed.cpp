@@ -60,8 +60,9 @@ std::vector<VmapArgument> arguments_of(nb::list tensors, const std::vector<std::
   return out;
 }
 
-dist::DataParallelOptions options_of(const std::string& name, int64_t shards, int64_t buckets, const std::vector<std::string>& devices) {
-  dist::DataParallelOptions options{.shards = shards, .buckets = buckets, .name = name};
+dist::DataParallelOptions options_of(const std::string& name, int64_t shards, int64_t buckets, const std::vector<std::string>& devices,
+                                     bool reproducible = true) {
+  dist::DataParallelOptions options{.shards = shards, .buckets = buckets, .reproducible = reproducible, .name = name};
   for (const std::string& device : devices) options.devices.push_back(parse_device(device));
   return options;
 }
@@ -69,7 +70,7 @@ dist::DataParallelOptions options_of(const std::string& name, int64_t shards, in
 // body([tensor, ...]) -> [tensor, ...]. Also the nodes that mix rows: (op, type, line).
 nb::object call_by_rows(const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes,
                         const std::vector<std::string>& names, int64_t rows, int64_t shards, int64_t buckets,
-                        const std::vector<std::string>& devices, nb::handle body) {
+                        const std::vector<std::string>& devices, bool reproducible, nb::handle body) {
   const std::vector<VmapArgument> arguments = arguments_of(tensors, axes, names);
   const SourceLine line = CallSite().line();
   std::vector<passes::GatheredRows> gathered;
@@ -85,7 +86,7 @@ nb::object call_by_rows(const std::string& name, nb::list tensors, const std::ve
         out.push_back(is_variable(r.ptr()) ? as_variable(r.ptr()).read(CallSite()) : to_tensor(r));
       return out;
     };
-    results = dist::call_by_rows(options_of(name, shards, buckets, devices), arguments, rows, line, run, &gathered);
+    results = dist::call_by_rows(options_of(name, shards, buckets, devices, reproducible), arguments, rows, line, run, &gathered);
   }
   nb::list out, notes;
   for (Tensor& t : results) out.append(to_python(std::move(t)));
@@ -140,7 +141,7 @@ void bind_collectives(nb::module_& m) {
       },
       nb::arg("name"), nb::arg("tensors"), nb::arg("axes"), nb::arg("names"), nb::arg("shards"), nb::arg("buckets"), nb::arg("devices"));
   m.def("call_by_rows", call_by_rows, nb::arg("name"), nb::arg("tensors"), nb::arg("axes"), nb::arg("names"), nb::arg("rows"),
-        nb::arg("shards"), nb::arg("buckets"), nb::arg("devices"), nb::arg("body"));
+        nb::arg("shards"), nb::arg("buckets"), nb::arg("devices"), nb::arg("reproducible"), nb::arg("body"));
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ NcclApi load_nccl(const Loader& loader) {
   require_symbol(name, loader, library, "ncclRecv", api.receive);
   require_symbol(name, loader, library, "ncclBroadcast", api.broadcast);
   require_symbol(name, loader, library, "ncclAllGather", api.all_gather);
+  require_symbol(name, loader, library, "ncclAllReduce", api.all_reduce);
   require_symbol(name, loader, library, "ncclGetErrorString", api.status_text);
   require_symbol(name, loader, library, "ncclGetLastError", api.last_error);
   return api;

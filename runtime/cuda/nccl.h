@@ -26,8 +26,9 @@ struct Config {
 
 inline constexpr int kSuccess = 0, kCudaError = 1, kSystemError = 2, kInternalError = 3, kInvalidArgument = 4, kInvalidUsage = 5,
                      kRemoteError = 6,
-                     kInProgress = 7;  // ncclResult_t
-inline constexpr int kUint8 = 1;       // ncclDataType_t: all data move as bytes
+                     kInProgress = 7;                         // ncclResult_t
+inline constexpr int kUint8 = 1, kFloat32 = 7, kFloat64 = 8;  // ncclDataType_t: data move as bytes
+inline constexpr int kSum = 0;                                // ncclRedOp_t
 
 // NCCL has no status for out of memory: it reports a CUDA error (device) or a system error (host); `said`, its message, tells.
 inline bool no_memory(int status, std::string_view said) {
@@ -53,6 +54,7 @@ struct NcclApi {
   int (*receive)(void* data, size_t count, int type, int from, void* communicator, void* stream);
   int (*broadcast)(const void* in, void* out, size_t count, int type, int root, void* communicator, void* stream);
   int (*all_gather)(const void* in, void* out, size_t in_count, int type, void* communicator, void* stream);
+  int (*all_reduce)(const void* in, void* out, size_t count, int type, int op, void* communicator, void* stream);
   const char* (*status_text)(int status);
   const char* (*last_error)(void* communicator);  // may be null; for the whole process, whatever the communicator
 };

@@ -234,6 +234,14 @@ void NcclPeers::broadcast(Stream& stream, void* data, size_t bytes, int root, co
   });
 }
 
+void NcclPeers::sum(Stream& stream, DType dtype, void* data, int64_t count, const std::string& what) {
+  const int type = dtype == DType::f64 ? nccl::kFloat64 : nccl::kFloat32;
+  start(stream, what, [&] {
+    require_status(api_.all_reduce(data, data, size_t(count), type, nccl::kSum, communicator_, stream.native), "ncclAllReduce", what);
+    settle("ncclAllReduce", what);
+  });
+}
+
 void NcclPeers::abort(const Error& why) {
   const std::lock_guard lock(mutex_);
   if (!why_ended_) end(why);

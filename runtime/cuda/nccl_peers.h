@@ -1,6 +1,6 @@
-// Peers by NCCL, which only moves bytes. Communicators are nonblocking: NCCL returns at once and is polled, so no thread waits inside of
-// it. ncclCommAbort and ncclCommDestroy are exceptions, which wait for this rank's kernels to leave. After a failure the communicator is
-// aborted once, because NCCL then guarantees nothing about it.
+// Peers by NCCL, which moves bytes, and adds in sum() alone. Communicators are nonblocking: NCCL returns at once and is polled, so no
+// thread waits inside of it. ncclCommAbort and ncclCommDestroy are exceptions, which wait for this rank's kernels to leave. After a failure
+// the communicator is aborted once, because NCCL then guarantees nothing about it.
 //
 // NCCL does not compare what ranks call: ranks that differ wait for each other until the patience is over. runtime/dist compares.
 #pragma once
@@ -29,6 +29,7 @@ class NcclPeers final : public Peers {
   void exchange(Stream& stream, std::span<const Transfer> transfers, const std::string& what) override;
   void all_gather(Stream& stream, const void* own, void* all, size_t bytes, const std::string& what) override;
   void broadcast(Stream& stream, void* data, size_t bytes, int root, const std::string& what) override;
+  void sum(Stream& stream, DType dtype, void* data, int64_t count, const std::string& what) override;
   void abort(const Error& why) override;
 
  private:

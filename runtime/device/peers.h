@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
 #include "runtime/device/stream.h"
 
@@ -53,6 +54,8 @@ class Peers {
   // The same number of bytes of each rank, in the order of ranks.
   virtual void all_gather(Stream& stream, const void* own, void* all, size_t bytes, const std::string& what) = 0;
   virtual void broadcast(Stream& stream, void* data, size_t bytes, int root, const std::string& what) = 0;
+  // Of all ranks' f32 or f64, in place, in the library's order.
+  virtual void sum(Stream& stream, DType dtype, void* data, int64_t count, const std::string& what) = 0;
 
   // Ends this rank's part: work that waits for others leaves. Later calls throw `why`.
   virtual void abort(const Error& why) = 0;

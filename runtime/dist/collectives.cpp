@@ -112,6 +112,25 @@ class RootExchange {
   std::vector<uint8_t> joins_;
 };
 
+// Each rank adds its leaves one after the other; the library adds the ranks' sums.
+void sum_by_library(const Place& at, const SumOf& sum, const void* leaves, void* result) {
+  const DType wire = is_half(sum.dtype) ? DType::f32 : sum.dtype;
+  const size_t leaf = size_t(sum.count) * size_of(sum.dtype);
+  const Range own = part_of(sum.shards, at.ranks().size(), at.ranks().rank());
+  Place::Room room(at, wire == sum.dtype ? 0 : size_t(sum.count) * size_of(wire));
+  void* added = wire == sum.dtype ? result : room.data();
+  std::vector<const void*> arrays;
+  for (int64_t i = 0; i < own.size(); ++i) arrays.push_back(static_cast<const char*>(leaves) + size_t(i) * leaf);
+  std::vector<uint8_t> joins(arrays.size(), 1);
+  joins[0] = 0;
+  at.add({.from = sum.dtype, .to = wire, .count = sum.count, .joins = joins.data()}, arrays, added);
+  at.sum(wire, added, sum.count);
+  if (wire == sum.dtype) return;
+  const void* one[] = {added};
+  joins.assign(1, 0);
+  at.add({.from = wire, .to = sum.dtype, .count = sum.count, .joins = joins.data()}, one, result);
+}
+
 void check_sum(const char* op, const Communicator& c, const SumOf& sum, Subject subject) {
   if (sum.dtype == DType::boolean)
     throw Error(ErrorKind::type, {.what = cat(op, ": bool has no sum"),
@@ -188,14 +207,16 @@ void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* res
   Communicator& c = at.ranks();
   check_sum("all_reduce", c, sum, subject);
   const size_t unit = size_of(sum.dtype);
+  const bool by_library = !sum.reproducible && is_floating(sum.dtype);
   const CheckedCall call(c,
                          {.op = Op::all_reduce,
                           .dtype = sum.dtype,
-                          .shards = int32_t(sum.shards),
+                          .shards = by_library ? 0 : int32_t(sum.shards),
                           .count = sum.count,
                           .bytes = int64_t(size_t(sum.count) * unit)},
                          subject);
   if (sum.count == 0) return;
+  if (by_library && c.size() > 1) return sum_by_library(at, sum, leaves, result);
   RootExchange roots(at, sum);
   if (c.size() == 1 || roots.is_small()) return roots.run(leaves, result, [&](int) { return Range{0, sum.count}; });
   const auto slice = [&](int r) { return part_of(sum.count, c.size(), r); };

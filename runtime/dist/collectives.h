@@ -29,6 +29,7 @@ struct SumOf {
   DType dtype = DType::f32;
   int64_t count = 0;                // elements of a leaf
   int64_t shards = kDefaultShards;  // leaves of all ranks
+  bool reproducible = true;         // false: MPI or NCCL adds the ranks' sums of f32, f64 and half types, in its own order
 };
 // The leaves of rank r are part_of(shards, size, r).
 LAMINA_API Range leaves_of(const Communicator& c, int64_t shards);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "kernels/tree_sum.h"
 #include "runtime/dist/collectives.h"
 
 namespace lamina::distributed {
@@ -41,6 +42,18 @@ void Communicator::barrier() {
   std::vector<char> all(static_cast<size_t>(size_));
   const char own = 1;
   all_gather(&own, all.data(), 1);
+}
+
+// In the order of ranks.
+void Communicator::sum(DType dtype, void* data, int64_t count) {
+  const size_t bytes = size_t(count) * size_of(dtype);
+  std::vector<char> all(bytes * size_t(size_));
+  all_gather(data, all.data(), bytes);
+  std::vector<const void*> arrays;
+  for (int r = 0; r < size_; ++r) arrays.push_back(all.data() + size_t(r) * bytes);
+  std::vector<uint8_t> joins(arrays.size(), 1);
+  joins[0] = 0;
+  cpu::tree_sum({.from = dtype, .to = dtype, .count = count, .joins = joins.data()}, arrays, data);
 }
 
 void Communicator::wait(const std::function<bool()>& done) {

@@ -32,10 +32,12 @@ class LAMINA_API Communicator {
 
   // Starts all transfers, then waits for all: no order of them can deadlock.
   virtual void exchange(std::span<const Transfer> transfers) = 0;
-  // The same number of bytes of each rank, in the order of ranks. By default these three are made of exchanges.
+  // By default these four are made of exchanges. The same number of bytes of each rank, in the order of ranks.
   virtual void all_gather(const void* own, void* all, size_t bytes);
   virtual void broadcast(void* data, size_t bytes, int root);
   virtual void barrier();
+  // Of f32 or f64, in place, in any order.
+  virtual void sum(DType dtype, void* data, int64_t count);
 
   // This rank's device, joined with those of the other ranks at the first call, which is collective.
   Peers& joined(Device device);

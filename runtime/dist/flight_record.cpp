@@ -46,7 +46,8 @@ std::string text(const Entry& e) {
   if (e.op != Op::barrier && e.op != Op::send_receive) out += cat(" of ", e.dtype, "[", e.count, "]");
   if (*e.tensor) out += cat(" '", e.tensor, "'");
   if (e.op == Op::broadcast) out += cat(" from rank ", e.root);
-  if (e.op == Op::all_reduce || e.op == Op::reduce_scatter) out += cat(" in ", e.shards, e.shards == 1 ? " shard" : " shards");
+  if (e.op == Op::all_reduce || e.op == Op::reduce_scatter)
+    out += e.shards == 0 ? std::string(" in any order") : cat(" in ", e.shards, e.shards == 1 ? " shard" : " shards");
   if (*e.line) out += cat(" (", e.line, ")");
   return out;
 }

@@ -23,7 +23,7 @@ struct Entry {
   Op op = Op::none;      // none: there is no such collective
   DType dtype = DType::u8;
   State state = State::open;
-  int32_t root = 0, shards = 0;
+  int32_t root = 0, shards = 0;   // shards 0: a sum in the library's order
   int64_t count = 0, bytes = 0;   // elements; bytes that this rank gives
   double started = 0, ended = 0;  // seconds since the record was made
   char tensor[96] = "", line[96] = "";

@@ -54,6 +54,15 @@ class OverMpi final : public MpiCommunicator {
     finish_request([&](void** request) { return mpi_.barrier(request); });
   }
 
+  void sum(DType dtype, void* data, int64_t count) override {
+    const int64_t most = int64_t(kMostMpiBytes / size_of(dtype));
+    for (int64_t at = 0; at < count; at += most)
+      finish_request([&](void** request) {
+        return mpi_.sum(static_cast<char*>(data) + size_t(at) * size_of(dtype), size_t(std::min(count - at, most)), dtype == DType::f64,
+                        request);
+      });
+  }
+
   void abort(const Error& why) override { fail(why.what()); }
   void fail(const std::string& why) override {
     const RankStatus own = this_process(rank());

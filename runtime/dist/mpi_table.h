@@ -25,6 +25,7 @@ struct LaminaMpi {
   int (*all_gather)(const void* own, void* all, size_t bytes, void** request);
   int (*broadcast)(void* data, size_t bytes, int root, void** request);
   int (*barrier)(void** request);
+  int (*sum)(void* data, size_t count, int is_double, void** request);  // MPI_Iallreduce in place
   int (*test)(void* request, int* ended);
   // Messages of the control thread, on a communicator of their own. A message to a rank that has not taken the last eight is not sent.
   int (*send_control)(int to, const void* data, size_t bytes, int* sent);
@@ -38,7 +39,7 @@ struct LaminaMpi {
 }  // extern "C"
 
 namespace lamina::distributed {
-constexpr uint32_t kLaminaMpiVersion = 1;
+constexpr uint32_t kLaminaMpiVersion = 2;
 constexpr size_t kMostMpiBytes = size_t(1) << 30;  // of one all_gather or broadcast: MPI counts with int
 // For programs that link the plug-in's objects, as lamina_mpi_tests does.
 void provide_mpi(const LaminaMpi* table);

@@ -79,6 +79,11 @@ void Place::broadcast(void* data, size_t bytes, int root) const {
   if (peers_) peers_->broadcast(stream_, data, bytes, root, c_.current_text());
 }
 
+void Place::sum(DType dtype, void* data, int64_t count) const {
+  if (on_host()) return c_.sum(dtype, data, count);
+  if (peers_) peers_->sum(stream_, dtype, data, count, c_.current_text());
+}
+
 void Place::add(const TreeSum& sum, std::span<const void* const> arrays, void* result) const {
   if (on_host()) return cpu::tree_sum(sum, arrays, result);
   launch_on_device<&kernels::cuda::tree_sum>("tree_sum", stream_, sum, arrays, result);

@@ -26,6 +26,7 @@ class LAMINA_API Place {
   void exchange(std::span<const Transfer> transfers) const;
   void all_gather(const void* own, void* all, size_t bytes) const;
   void broadcast(void* data, size_t bytes, int root) const;
+  void sum(DType dtype, void* data, int64_t count) const;  // of all ranks' f32 or f64, in the library's order
   void add(const TreeSum& sum, std::span<const void* const> arrays, void* result) const;
   void copy(std::span<const Piece> pieces) const;
   void clear(void* data, size_t bytes) const;

@@ -190,7 +190,7 @@ struct FakeNccl : FakeLibrary {
     if (!comm || (status && status != nccl::kInProgress)) return status;
     f.expect(comm->state != nccl::kInProgress && comm->polls == 0 && !comm->finalized, cat(name, " of what is not ready"));
     f.expect(comm->device == FakeCuda::current, cat(name, " on another device"));
-    f.expect(type == nccl::kUint8, cat(name, " of no bytes"));
+    f.expect(type == nccl::kUint8 || std::string_view(name) == "ncclAllReduce", cat(name, " of no bytes"));
     const std::vector<Part> all = parts(*comm);
     for (const Part& p : all) f.expect(p.other >= 0 && p.other < comm->ranks && p.other != comm->rank, cat(name, " with rank ", p.other));
     if (depth == 0) {
@@ -200,6 +200,30 @@ struct FakeNccl : FakeLibrary {
     f.expect(!grouped.communicator || (grouped.communicator == communicator && grouped.stream == stream), "a group of several ranks");
     grouped.communicator = communicator, grouped.stream = stream;
     grouped.parts.insert(grouped.parts.end(), all.begin(), all.end());
+    return status;
+  }
+  // In the order of ranks, once all parts have arrived.
+  template <class T>
+  static int sum(T* out, size_t count, int type, void* communicator, void* stream) {
+    auto received = std::make_shared<std::map<int, std::vector<T>>>();
+    int self = -1;
+    const int status = exchange("ncclAllReduce", type, communicator, stream, [&](const Comm& comm) {
+      std::vector<Part> parts;
+      for (int r = 0; r < comm.ranks; ++r) {
+        std::vector<T>& own = (*received)[r] = std::vector<T>(count);
+        if (r == comm.rank) continue;
+        for (const bool sends : {true, false})
+          parts.push_back({r, sends, sends ? out : own.data(), count * sizeof(T), cat("all_reduce ", count)});
+      }
+      self = comm.rank;
+      return parts;
+    });
+    if (self >= 0 && (!status || status == nccl::kInProgress))
+      FakeCuda::lock()->work.add(stream, {.arguments = {}, .other = [=] {
+                                            (*received)[self].assign(out, out + count);
+                                            for (const auto& [rank, numbers] : *received)
+                                              for (size_t i = 0; i < count; ++i) out[i] = rank ? out[i] + numbers[i] : numbers[i];
+                                          }});
     return status;
   }
   void begin(void* communicator, const std::vector<Part>& parts, void* stream) {
@@ -249,18 +273,21 @@ inline const NcclApi& fake_nccl() {
             return F::exchange("ncclAllGather", type, c, s, [=](const F::Comm& comm) {
               const auto place = [&](int r) { return static_cast<char*>(out) + size_t(r) * count; };
               void* own = const_cast<void*>(in);
-              const std::string kind = cat("all_gather ", count);
               std::vector<F::Part> parts;
-              for (int r = 0; r < comm.ranks; ++r) {
-                if (r == comm.rank) continue;
-                parts.push_back({.other = r, .sends = true, .data = own, .bytes = count, .kind = kind});
-                parts.push_back({.other = r, .sends = false, .data = place(r), .bytes = count, .kind = kind});
-              }
+              for (int r = 0; r < comm.ranks; ++r)
+                for (const bool sends : {true, false})
+                  if (r != comm.rank) parts.push_back({r, sends, sends ? own : place(r), count, cat("all_gather ", count)});
               const auto cuda = FakeCuda::lock();
               if (own != place(comm.rank))
                 cuda->work.add(s, {.arguments = {}, .other = [=, to = place(comm.rank)] { std::memmove(to, own, count); }});
               return parts;
             });
+          },
+      .all_reduce =
+          [](const void* in, void* out, size_t count, int type, int op, void* c, void* s) {
+            F::now().expect(in == out && op == nccl::kSum, "ncclAllReduce is not a sum in place");
+            return type == nccl::kFloat64 ? F::sum(static_cast<double*>(out), count, type, c, s)
+                                          : F::sum(static_cast<float*>(out), count, type, c, s);
           },
       .status_text =
           [](int status) { return status == nccl::kRemoteError ? "remote process exited or there was a network error" : "another error"; },

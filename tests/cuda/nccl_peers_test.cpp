@@ -57,6 +57,30 @@ TEST_F(NcclRanks, SumsHaveTheTreesBitsForEveryDtypeAndNumberOfRanks) {
   EXPECT_EQ(fake().aborted, 0);
 }
 
+TEST_F(NcclRanks, SumsByNcclAreNearTheTrees) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+    for (int ranks = 1; ranks <= kGpus; ++ranks) {
+      SCOPED_TRACE(cat(dtype, " on ", ranks, " ranks"));
+      const std::vector<char> want = expected_sum(dtype, 3000, 8);
+      run(ranks, [&](Rank& r) {
+        OnGpu leaves(r.stream, own_leaves(r.c, dtype, 3000, 8)), all(r.stream, want.size());
+        all_reduce(r.place(), {.dtype = dtype, .count = 3000, .shards = 8, .reproducible = false}, leaves.data(), all.data(),
+                   {.tensor = "w"});
+        const std::vector<char> got = all.bytes();
+        with_dtype(dtype, [&]<class T>() {
+          for (size_t i = 0; i < 3000; ++i) {
+            T a, b;
+            std::memcpy(static_cast<void*>(&a), got.data() + i * sizeof(T), sizeof(T));
+            std::memcpy(static_cast<void*>(&b), want.data() + i * sizeof(T), sizeof(T));
+            ASSERT_NEAR(double(a), double(b), 0.01 + std::abs(double(b)) / (dtype == DType::bf16 ? 128 : 1e6)) << i;
+          }
+        });
+        EXPECT_TRUE(dtype != DType::f32 || ranks != 3 || got != want) << "the tree has added";
+      });
+    }
+  EXPECT_EQ(fake().aborted, 0);
+}
+
 TEST_F(NcclRanks, BytesArriveWhereTheyShould) {
   for (int ranks = 1; ranks <= kGpus; ++ranks)
     run(ranks, [&](Rank& r) {
@@ -410,7 +434,7 @@ TEST(NcclNumbers, MatchTheLibrarysHeader) {
   static_assert(nccl::kSuccess == ncclSuccess && nccl::kCudaError == ncclUnhandledCudaError && nccl::kSystemError == ncclSystemError &&
                 nccl::kInternalError == ncclInternalError && nccl::kInvalidArgument == ncclInvalidArgument &&
                 nccl::kInvalidUsage == ncclInvalidUsage && nccl::kRemoteError == ncclRemoteError && nccl::kInProgress == ncclInProgress);
-  static_assert(nccl::kUint8 == ncclUint8);
+  static_assert(nccl::kUint8 == ncclUint8 && nccl::kFloat32 == ncclFloat32 && nccl::kFloat64 == ncclFloat64 && nccl::kSum == ncclSum);
   static_assert(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId) && alignof(nccl::UniqueId) == alignof(ncclUniqueId));
   using Ours = nccl::Config;
   static_assert(offsetof(Ours, size) == offsetof(ncclConfig_t, size) && offsetof(Ours, magic) == offsetof(ncclConfig_t, magic) &&
@@ -435,6 +459,7 @@ TEST(NcclNumbers, MatchTheLibrarysHeader) {
   LAMINA_SAME_CALL(receive, ncclRecv);
   LAMINA_SAME_CALL(broadcast, ncclBroadcast);
   LAMINA_SAME_CALL(all_gather, ncclAllGather);
+  LAMINA_SAME_CALL(all_reduce, ncclAllReduce);
   LAMINA_SAME_CALL(status_text, ncclGetErrorString);
   LAMINA_SAME_CALL(last_error, ncclGetLastError);
 #undef LAMINA_SAME_CALL

@@ -83,6 +83,8 @@ def test_bad_arguments_are_errors_that_say_what_to_do():
         d.data_parallel(lambda x, y: x, in_axes=(0,))(array(2), array(2))
     with pytest.raises(lm.errors.InvalidArgument, match="shards 0 is not a whole number"):
         d.data_parallel(lambda x: x, shards=0)
+    with pytest.raises(lm.errors.TypeMismatch, match="reproducible is"):
+        d.data_parallel(lambda x: x, reproducible=1)
     with pytest.raises(lm.errors.TypeMismatch, match="cannot be called"):
         d.data_parallel(3)
     with pytest.raises(lm.errors.InvalidArgument, match="it stands in a function that data_parallel cuts by rows"):
@@ -312,6 +314,37 @@ if me == 0: print(f"bits ensemble {bits(history['loss'], *nets.models.model.vari
 """, tmp_path)
     assert len({tuple(v) for v in said.values()}) == 1, said
     assert len(said[1]) == 3
+
+
+@needs_mpi
+def test_sums_by_the_library_are_near_the_trees(tmp_path):
+    program = START + """
+rng = np.random.default_rng(0)
+x = rng.standard_normal((50, 16)).astype(np.float32)
+def trained(**options):
+    lm.random.set_seed(4)
+    net, own = lm.nn.Sequential([lm.nn.Dense(16, activation="tanh") for _ in range(4)]), lm.optim.SGD(0.1)
+    net(x[:1])
+    def step(x):
+        with lm.GradientTape() as tape: loss = lm.mean(lm.square(net(x) - x))
+        own.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+        return loss
+    step = d.data_parallel(step, **options)
+    losses = [float(step(rows)) for rows in d.shard([x] * 5)]
+    return losses + [v.numpy() for v in net.variables], step.explain(next(iter(d.shard([x]))))
+(tree, plain), (library, said) = trained(), trained(reproducible=False)
+for a, b in zip(tree, library): np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+assert "reproducible=False" in said and "reproducible=False" not in plain, said
+if d.size() == 3: assert any(not np.array_equal(a, b) for a, b in zip(tree, library)), "the tree has added"
+if d.size() > 1:
+    try: d.data_parallel(lambda x: lm.mean(x), reproducible=me != 1)(next(iter(d.shard([x]))))
+    except lm.errors.RankMismatch as e: assert "with sums by the library" in str(e), e
+    else: raise AssertionError("one rank's sums are the library's")
+if me == 0: print("near", flush=True)
+"""
+    for ranks in (1, 2, 3):
+        job = python_job(ranks, program, folder=tmp_path)
+        assert job.code == 0 and "near" in job.output, job.output
 
 
 @needs_mpi

@@ -1,5 +1,5 @@
-// liblamina_mpi.so: the functions of LaminaMpi over MPI. Bytes move by MPI_Isend, MPI_Irecv, MPI_Iallgather and MPI_Ibcast. Nothing is
-// summed here: the order of additions is Lamina's.
+// liblamina_mpi.so: the functions of LaminaMpi over MPI. Bytes move by MPI_Isend, MPI_Irecv, MPI_Iallgather and MPI_Ibcast. MPI adds
+// in sum() alone, which programs must ask for: elsewhere the order of additions is Lamina's.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -107,6 +107,13 @@ int barrier(void** request) {
   return noted(MPI_Ibarrier(data, &made->parts.emplace_back(MPI_REQUEST_NULL)));
 }
 
+int sum(void* numbers, size_t count, int is_double, void** request) {
+  auto* made = new Request;
+  *request = made;
+  return noted(MPI_Iallreduce(MPI_IN_PLACE, numbers, int(count), is_double ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, data,
+                              &made->parts.emplace_back(MPI_REQUEST_NULL)));
+}
+
 int test(void* request, int* ended) {
   auto* made = static_cast<Request*>(request);
   const int error = MPI_Testall(int(made->parts.size()), made->parts.data(), ended, MPI_STATUSES_IGNORE);
@@ -183,7 +190,7 @@ constexpr const char* kBuiltWith = "MPI";
 
 extern "C" __attribute__((visibility("default"))) const LaminaMpi* lamina_mpi() {
   using namespace lamina::distributed;
-  static const LaminaMpi table = {kLaminaMpiVersion, kBuiltWith,      start, library, exchange, all_gather, broadcast, barrier, test,
+  static const LaminaMpi table = {kLaminaMpiVersion, kBuiltWith,      start, library, exchange, all_gather, broadcast, barrier, sum, test,
                                   send_control,      receive_control, why,   finish,  abort,    leave};
   return &table;
 }

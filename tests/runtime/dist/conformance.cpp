@@ -158,6 +158,55 @@ std::string rank_order_is_found(Communicator& c) {
   return same && c.size() == 3 ? "a sum in the order of ranks has the tree's bits" : "";
 }
 
+// Sums by the library: near the tree's, with the same bits on every rank; integers have the tree's bits.
+std::string sums_by_the_library(Communicator& c) {
+  constexpr int64_t kShards = 11;
+  if (c.size() > kShards) return "";
+  for (const DType dtype : kSummed)
+    for (const int64_t count : {0, 1, 1000, 50003}) {
+      const std::vector<char> leaves = own_leaves(c, dtype, count, kShards), tree = expected_sum(dtype, count, kShards);
+      std::vector<char> result(tree.size() + 1, 'x');
+      all_reduce(c, {.dtype = dtype, .count = count, .shards = kShards, .reproducible = false}, leaves.data(), result.data());
+      const std::string what = cat("a sum by the library of ", dtype, "[", count, "]");
+      if (result.back() != 'x') return what + " was written beyond its end";
+      result.pop_back();
+      std::vector<char> all(result.size() * size_t(c.size()));
+      all_gather(c, DType::u8, result.data(), all.data(), int64_t(result.size()));
+      for (int r = 0; r < c.size(); ++r)
+        if (std::memcmp(all.data() + size_t(r) * result.size(), result.data(), result.size()) != 0) return what + " differs between ranks";
+      std::string wrong;
+      with_dtype(dtype, [&]<class T>() {
+        const double unit = std::is_integral_v<T> ? 0 : dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f16 ? 0x1p-9 : 0x1p-20;
+        for (size_t i = 0; i < size_t(count); ++i) {
+          T got, want;
+          std::memcpy(static_cast<void*>(&got), result.data() + i * sizeof(T), sizeof(T));
+          std::memcpy(static_cast<void*>(&want), tree.data() + i * sizeof(T), sizeof(T));
+          // Leaves are below 1024, so rounding while they are added is below 11 * 1024 units in the last place of the wire.
+          const double room = unit * std::abs(double(want)) + (std::is_integral_v<T> ? 0 : 11 * 1024 * 0x1p-22);
+          if (!(std::abs(double(got) - double(want)) <= room)) wrong = cat(what, " is ", double(got), ", not ", double(want));
+        }
+      });
+      if (!wrong.empty()) return wrong;
+      if (dtype == DType::f32 && count > 1000 && c.size() == 3 && compare("", result.data(), tree.data(), tree.size()).empty())
+        return what + " has the tree's bits";
+    }
+  // A rank that asks for the tree beside one that does not is one error on every rank.
+  if (c.size() == 1) return "";
+  std::string said;
+  const std::vector<char> leaves = own_leaves(c, DType::f32, 5, kShards);
+  std::vector<float> result(5);
+  try {
+    all_reduce(c, {.dtype = DType::f32, .count = 5, .shards = kShards, .reproducible = c.rank() != 1}, leaves.data(), result.data(),
+               {.tensor = "w"});
+  } catch (const Error& e) {
+    said = e.what();
+  }
+  for (const char* part : {"ranks disagree about collective", "of f32[5] 'w' in any order", "of f32[5] 'w' in 11 shards"})
+    if (said.find(part) == std::string::npos) return cat("'", part, "' is not in: ", said);
+  barrier(c, {.tensor = "afterwards"});
+  return "";
+}
+
 // Every rank throws the same error, which names both sides, and no data has moved.
 std::string disagreement(Communicator& c) {
   if (c.size() == 1) return "";
@@ -205,6 +254,7 @@ constexpr Case kCases[] = {{"barriers", barriers},
                            {"sums", sums},
                            {"plain_sums", plain_sums},
                            {"rank_order_is_found", rank_order_is_found},
+                           {"sums_by_the_library", sums_by_the_library},
                            {"disagreement", disagreement},
                            {"bad_arguments", bad_arguments}};
 
