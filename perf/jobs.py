@@ -1,5 +1,6 @@
-"""Jobs under the real mpirun: the sum of 1.66 MB in the fixed tree against MPI_Allreduce beside it, the simulator's time of a sum beside the measured one, and the time
-from a killed rank to the first new step. Asserts nothing.
+"""Jobs under the real mpirun: the sum of 1.66 MB in the fixed tree against MPI_Allreduce beside it, the simulator's time of a sum beside the measured one, steps of
+data_parallel on one rank and on two beside the plain step, how long a job lives after a rank was killed or stopped, and the time from a killed rank to the first new
+step. Asserts nothing.
 
     PYTHONPATH=build/python python perf/jobs.py [--json]
 """
@@ -12,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "build", "lamina_mpi_tests")
@@ -48,14 +50,14 @@ while step < 6:
 """
 
 
-def ran(*words, folder=None):
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT, cwd=folder)
+def ran(*words, folder=None, threads=1):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT | {"LAMINA_THREADS": str(threads)}, cwd=folder)
     return done.stdout
 
 
-def mpirun(ranks, *words):
+def mpirun(ranks, *words, folder=None):
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return ran("mpirun", "-n", str(ranks), "--oversubscribe", *root, *words)
+    return ran("mpirun", "-n", str(ranks), "--oversubscribe", *root, *words, folder=folder)
 
 
 def over_mpi(ranks):
@@ -67,6 +69,23 @@ def over_mpi(ranks):
     return statistics.median(ratios)
 
 
+def steps(batch):
+    """Microseconds of the plain step and of data_parallel's in one process of two threads, and of data_parallel's on two ranks of one: the best of three turns."""
+    program = os.path.join(ROOT, "perf", "data_parallel.py")
+    best = {}
+    for _ in range(3):
+        for where, said in (("one", ran(sys.executable, program, str(batch), threads=2)), ("two", mpirun(2, sys.executable, program, str(batch)))):
+            for what, text in re.findall(r"^(data_parallel|the plain step) +best +([\d,]+) us", said, re.M):
+                best[where, what] = min(best.get((where, what), float("inf")), float(text.replace(",", "")))
+    return best["one", "the plain step"], best["one", "data_parallel"], best["two", "data_parallel"]
+
+
+def seconds_to_the_end(action, folder):
+    """From the moment at which rank 1 is killed or stopped to the end of the job."""
+    said = mpirun(3, PROGRAM, "fault", "steps", action, "1", folder=folder)
+    return round(time.time() - float(re.search(r"acts at (\S+)", said)[1]), 2)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="the figures of promises.json alone")
@@ -74,7 +93,12 @@ def main():
     if not shutil.which("mpirun") or not os.path.exists(PROGRAM):
         sys.exit("jobs: there is no mpirun, or this build has no lamina_mpi_tests; ./dev setup installs Open MPI")
     out = {"sum_over_mpi_4": round(over_mpi(4), 2), "sum_over_mpi_2": round(over_mpi(2), 2)}
+    plain, one, two = steps(1024)
+    out |= {"one_rank_over_step_1024": round(one / plain, 2), "two_ranks_over_two_threads_1024": round(two / plain, 2)}
+    few_plain, few_one, _ = steps(20)
+    out["one_rank_over_step_20"] = round(few_one / few_plain, 2)
     with tempfile.TemporaryDirectory() as folder:
+        out |= {"killed_s": seconds_to_the_end("kill", folder), "stopped_s": seconds_to_the_end("stop", folder)}
         for name, text in (("sums.py", SUMS), ("killed.py", KILLED)):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)
@@ -87,6 +111,8 @@ def main():
     else:
         print(f"1.66 MB in the fixed tree over MPI_Allreduce: 4 ranks {out['sum_over_mpi_4']}, 2 ranks {out['sum_over_mpi_2']}; load average {os.getloadavg()[0]:.1f}")
         print(f"a sum of 1.66 MB on 2 ranks: modelled {modelled:.0f} us, measured {measured:.0f} us ({100 * (modelled / measured - 1):+.0f} %)")
+        print(f"100 layers of 64, batch 1024: plain step {plain:.0f} us, data_parallel on one rank {one:.0f} us (batch 20: {few_plain:.0f} and {few_one:.0f}), on two {two:.0f} us")
+        print(f"a job is over {out['killed_s']} s after a rank was killed, {out['stopped_s']} s after one was stopped")
         print(f"from a killed rank to the first new step: {out['restart_s']} s")
 
 
