@@ -39,6 +39,13 @@ class Structure:
     def is_leaf(self) -> bool:
         return self.kind is None
 
+    # By value: a structure is an argument of traced functions, which another one of the same form must not trace again.
+    def __eq__(self, other):
+        return isinstance(other, Structure) and (self.kind, self.keys, self.children) == (other.kind, other.keys, other.children)
+
+    def __hash__(self):
+        return hash((self.kind, self.keys, self.children))
+
 
 def flatten(value, is_leaf=lambda value: not isinstance(value, (tuple, list, dict))):
     """The leaves in order, and the Structure that unflatten takes."""

@@ -52,6 +52,15 @@ def test_weights_of_samples_and_several_inputs_and_outputs_are_cut_too():
     same(*nets)
 
 
+def test_all_launches_of_a_fit_are_one_graph(monkeypatch):
+    from lamina.nn import launches
+
+    made = []
+    monkeypatch.setattr(launches.Launches, "__init__", lambda self, *args, real=launches.Launches.__init__: (real(self, *args), made.append(self))[0])
+    trained(4, rows=240)
+    assert made[0]._loop.trace_count == 1  # 17 launches of equal batches
+
+
 def test_callbacks_for_batches_get_every_batch():
     seen = []
 
