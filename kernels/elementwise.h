@@ -32,6 +32,12 @@ namespace cpu {
 LAMINA_API void elementwise(Stream&, std::span<const View* const> in, std::span<const View* const> out, const ElementwiseCode& code);
 // The same for n consecutive elements: input i advances by one element if steps[i] is 1; if 0, it is one number.
 LAMINA_API void elementwise_run(const ElementwiseCode& code, const void* const* in, const uint8_t* steps, void* const* out, int64_t n);
+// The same for elements begin to end of matrices with n columns, in row order. Pointers are to row 0; outputs are contiguous.
+struct MatrixSteps {
+  uint8_t row, column;  // whether the input has another element in the next row, in the next column; neither: it is one number
+};
+LAMINA_API void elementwise_matrix(const ElementwiseCode& code, const void* const* in, const MatrixSteps* steps, void* const* out,
+                                   int64_t n, int64_t begin, int64_t end);
 }  // namespace cpu
 
 namespace cuda {

@@ -399,6 +399,23 @@ void elementwise_run(const ElementwiseCode& code, const void* const* in, const u
   Run(code, sources.data(), sinks.data(), space)(0, n);
 }
 
+void elementwise_matrix(const ElementwiseCode& code, const void* const* in, const MatrixSteps* steps, void* const* out, int64_t n,
+                        int64_t begin, int64_t end) {
+  FewOrMany<Source, 6> sources(code.inputs.size()), sinks(code.outputs.size());
+  Space space;
+  space.rank = 2, space.shape[0] = (end + n - 1) / n, space.shape[1] = n, space.size = end;
+  for (size_t i = 0; i < code.inputs.size(); ++i) {
+    Source& s = sources.data()[i];
+    s.data = static_cast<char*>(const_cast<void*>(in[i]));
+    s.strides[0] = steps[i].row ? steps[i].column ? n : 1 : 0, s.strides[1] = steps[i].column;
+    s.access = steps[i].row && steps[i].column ? Access::linear : steps[i].row || steps[i].column ? Access::strided : Access::repeated;
+    s.periodic = !steps[i].row;
+    if (s.access == Access::strided) space.linear = false;
+  }
+  for (size_t o = 0; o < code.outputs.size(); ++o) sinks.data()[o].data = static_cast<char*>(out[o]);
+  Run(code, sources.data(), sinks.data(), space)(begin, end);
+}
+
 const ElementwiseTable& elementwise_table() {
 #ifdef LAMINA_HAS_AVX
   const std::string& isa = config::cpu_isa();

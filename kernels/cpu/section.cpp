@@ -248,9 +248,10 @@ class Section {
       constexpr int64_t grain = 64;
       const int64_t size = int64_t(s.rows) * s.n;
       const Range r = share((size + grain - 1) / grain, thread, threads);
-      run_code(code, ins, outs, {0, 1}, {std::min(size, r.begin * grain), std::min(size, r.end * grain)}, size);
+      run_code(code, ins, outs, {std::min(size, r.begin * grain), std::min(size, r.end * grain)}, s.n);
     } else {
-      run_code(code, ins, outs, threads == 1 ? Range{0, s.rows} : share(s.rows, thread, threads), {0, s.n}, s.n);
+      const Range r = share(s.rows, thread, threads);
+      run_code(code, ins, outs, {r.begin * s.n, r.end * s.n}, s.n);
     }
   }
 

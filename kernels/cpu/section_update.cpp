@@ -27,30 +27,22 @@ bool is_flat(const CodeOperand* in, int count) {
                      [](const CodeOperand& o) { return o.broadcast == Broadcast::full || o.broadcast == Broadcast::scalar; });
 }
 
-void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOperand* out, Range rows, Range columns, int64_t n) {
-  if (rows.size() <= 0 || columns.size() <= 0) return;
+void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOperand* out, Range elements, int64_t n) {
+  if (elements.size() <= 0) return;
   const int ins = int(code.inputs.size()), outs = int(code.outputs.size());
   if (ins >= kMostOperands || outs >= kMostOperands) internal_error("an elementwise code with too many operands for a section");
   const void* from[kMostOperands];
   void* to[kMostOperands];
-  uint8_t steps[kMostOperands];
-  const bool flat = columns.size() == n && is_flat(in, ins);
-  const int64_t run = flat ? rows.size() * n : columns.size();
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    for (int i = 0; i < ins; ++i) {
-      const Broadcast b = in[i].broadcast;
-      const int64_t at = b == Broadcast::full     ? row * n + columns.begin
-                         : b == Broadcast::row    ? columns.begin
-                         : b == Broadcast::column ? row
-                                                  : 0;
-      from[i] = in[i].data + at * int64_t(size_of(code.inputs[size_t(i)]));
-      steps[i] = b == Broadcast::full || b == Broadcast::row;
-    }
-    for (int i = 0; i < outs; ++i)
-      to[i] = out[i].data + (row * n + columns.begin) * int64_t(size_of(code.register_type(code.outputs[size_t(i)])));
-    elementwise_run(code, from, steps, to, run);
-    if (flat) break;
+  MatrixSteps steps[kMostOperands];
+  for (int i = 0; i < ins; ++i) {
+    const Broadcast b = in[i].broadcast;
+    from[i] = in[i].data;
+    steps[i] = {b == Broadcast::full || b == Broadcast::column, b == Broadcast::full || b == Broadcast::row};
+    if (n == 1) steps[i].column = steps[i].row;
+    if (elements.end <= n) steps[i].row = steps[i].column;
   }
+  for (int i = 0; i < outs; ++i) to[i] = out[i].data;
+  elementwise_matrix(code, from, steps, to, n, elements.begin, elements.end);
 }
 
 void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
@@ -71,7 +63,7 @@ void update_weights(const Tiles& tiles, const UpdateOperands& u, const Elementwi
     const Range part{i, std::min(weight_rows.end, i + strip)};
     dense_grad_weight(tiles, u.x, u.dz, dw, part, u.rows, u.k, u.n, nullptr, 0);
     in[0] = {reinterpret_cast<char*>(dw - i * u.n), Broadcast::full};
-    run_code(code, in, out, part, {0, u.n}, u.n);
+    run_code(code, in, out, {part.begin * u.n, part.end * u.n}, u.n);
   }
 }
 
@@ -87,7 +79,7 @@ void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseC
   CodeOperand in[kMostOperands];
   std::copy(extras, extras + code.inputs.size() - 1, in + 1);
   in[0] = {reinterpret_cast<char*>(db), Broadcast::full};
-  run_code(code, in, out, {0, 1}, {0, u.n}, u.n);
+  run_code(code, in, out, {0, u.n}, u.n);
 }
 
 }  // namespace lamina::kernels::cpu

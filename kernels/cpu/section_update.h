@@ -17,8 +17,8 @@ struct CodeOperand {  // not initialised, since steps have arrays of them
 // Whether every operand is [r,n] or one number, so that the matrix can be treated as one long row.
 bool is_flat(const CodeOperand* in, int count);
 
-// Runs the program on rows x columns of matrices with n columns. Operands point to row 0.
-void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOperand* out, Range rows, Range columns, int64_t n);
+// Runs the program on these elements, in row order, of matrices with n columns. Operands point to row 0.
+void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOperand* out, Range elements, int64_t n);
 
 // The update w - rate * g.
 struct Descent {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -227,10 +228,12 @@ TEST_F(Section, DescentUsesTheReturnedGradient) {
 }
 
 TEST_F(Section, BroadcastsOperandsOfElementwiseSteps) {
-  for (int threads : {1, 2, 3})
-    for (Partition partition : {Partition::rows, Partition::tiles, Partition::one}) {
+  constexpr std::pair<int, int> shapes[] = {{9, 70}, {1, 70}, {70, 1}, {200, 3}, {5, 300}};
+  for (auto [rows, n] : shapes) {
+    for (int round = 0; round < 9; ++round) {
+      const int threads = 1 + round / 3;
+      const Partition partition = std::array{Partition::rows, Partition::tiles, Partition::one}[size_t(round % 3)];
       config::set_threads(threads);
-      constexpr int rows = 9, n = 70;
       SectionBuilder s;
       const int full = s.input(random_numbers(rows * n, 1)), row = s.input(random_numbers(n, 2)), column = s.input(random_numbers(rows, 3)),
                 scalar = s.input({3});
@@ -247,13 +250,14 @@ TEST_F(Section, BroadcastsOperandsOfElementwiseSteps) {
         const auto got = s.values(results[which]), other = s.values(others[which].buffer);
         for (size_t i = 0; i < size_t(rows); ++i)
           for (size_t j = 0; j < size_t(n); ++j)
-            ASSERT_EQ(got[i * n + j], f[i * n + j] * other[which == 0   ? i * n + j
-                                                           : which == 1 ? j
-                                                           : which == 2 ? i
-                                                                        : 0])
-                << "operand " << which << ", threads " << threads;
+            ASSERT_EQ(got[i * size_t(n) + j], f[i * size_t(n) + j] * other[which == 0   ? i * size_t(n) + j
+                                                                           : which == 1 ? j
+                                                                           : which == 2 ? i
+                                                                                        : 0])
+                << "operand " << which << ", threads " << threads << ", " << rows << " x " << n;
       }
     }
+  }
 }
 
 TEST_F(Section, ReducesRowsColumnsAndAll) {

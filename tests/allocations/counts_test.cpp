@@ -1,0 +1,30 @@
+// How often a call allocates, where that tells what it does.
+#include <gtest/gtest.h>
+
+#include "include/lamina/lamina.h"
+#include "tests/allocations/failing.h"
+
+namespace lamina::tests {
+namespace {
+
+// The interpreter of an elementwise step with more than six operands allocates each time it starts.
+TEST(Allocations, AnElementwiseStepStartsOnceForAllRowsOfAMatrix) {
+  const auto asked = [](int64_t rows) {
+    const Tensor x = full({rows, 3}, 0.25), row = full({3}, 0.5), column = full({rows, 1}, 2);
+    std::vector<Tensor> more;
+    for (int i = 0; i < 7; ++i) more.push_back(x + float(i));
+    auto f = function([](const std::vector<Tensor>& in, Tensor b, Tensor c) {
+      Tensor y = in[0];
+      for (size_t i = 1; i < in.size(); ++i) y = y + in[i];
+      return max(tanh(y + b) * c, Axes{0});
+    });
+    f(more, row, column), f(more, row, column);
+    const FailingAllocations counted(0, Failing::once);
+    f(more, row, column);
+    return counted.asked();
+  };
+  EXPECT_LE(asked(500), asked(5) + 20);
+}
+
+}  // namespace
+}  // namespace lamina::tests
