@@ -94,7 +94,7 @@ void blocked(const Tiles& tiles, const Operands<T>& o, const Cut& cut) {
   const int64_t most_rows = kRowBytes / int64_t(sizeof(T)) / inner_most / kHigh * kHigh;
   const int64_t blocks = (o.m + most_rows - 1) / most_rows, rows_each = (o.m + blocks * kHigh - 1) / (blocks * kHigh) * kHigh;
   const int64_t most_columns = std::max(width, (blocks > 1 ? kManyBytes : kFewBytes) / int64_t(sizeof(T)) / inner_most / width * width);
-  const bool copies_rows = o.transpose_a || o.m > kFewRowsOfA;
+  const bool copies_rows = o.transpose_a || (o.m > kFewRowsOfA && o.n > width);  // one panel reads each row once
   T* panels = scratch<T>(Scratch::panel, std::min(most_columns, (o.n + width - 1) / width * width) * std::min(inner_most, o.k));
   T* block = scratch<T>(Scratch::block, copies_rows ? std::min(rows_each, o.m) * std::min(inner_most, o.k) : 0);
   for (int64_t p = 0; p == 0 || p < o.k; p += inner_most) {

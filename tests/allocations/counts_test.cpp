@@ -1,7 +1,11 @@
 // How often a call allocates, where that tells what it does.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "include/lamina/lamina.h"
+#include "kernels/section/table.h"
+#include "runtime/core/config.h"
 #include "tests/allocations/failing.h"
 
 namespace lamina::tests {
@@ -24,6 +28,27 @@ TEST(Allocations, AnElementwiseStepStartsOnceForAllRowsOfAMatrix) {
     return counted.asked();
   };
   EXPECT_LE(asked(500), asked(5) + 20);
+}
+
+// A new thread asks for its scratch.
+TEST(Allocations, AProductOfFewColumnsDoesNotCopyTheRowsOfItsLeftOperand) {
+  const int threads = config::threads();
+  config::set_threads(1);
+  const auto asked = [](int64_t n) {
+    int64_t count = 0;
+    std::thread([&] {
+      constexpr int64_t m = 1500, k = 100;
+      const std::vector<float> a(size_t(m * k), 1.0f), b(size_t(k * n), 2.0f);
+      std::vector<float> c(size_t(m * n));
+      const FailingAllocations counted(0, Failing::once);
+      kernels::cpu::matmul(m, n, k, a.data(), k, false, b.data(), n, false, c.data(), n, Device());
+      count = counted.asked();
+      EXPECT_EQ(c.back(), 200.0f);
+    }).join();
+    return count;
+  };
+  EXPECT_EQ(asked(4), 1);  // for the right operand
+  config::set_threads(threads);
 }
 
 }  // namespace
