@@ -45,6 +45,8 @@ LAMINA_API Graph hoist_invariants(const Graph& g);
 LAMINA_API Graph merge_equal_nodes(const Graph& g);
 // matmul(transpose(a), b) becomes a matmul that reads a transposed.
 LAMINA_API Graph fold_transposes_into_matmul(const Graph& g);
+// A product of a stack [..., m, k] with one matrix becomes a product of all its rows, and so do the elementwise nodes around it.
+LAMINA_API Graph flatten_products(const Graph& g);
 // matmul + bias + activation becomes one dense.
 LAMINA_API Graph fuse_dense(const Graph& g);
 // The products of a dense layer's gradient become dense_grad_input (with the activation's slope) and dense_update (with the elementwise
