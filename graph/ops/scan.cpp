@@ -1,4 +1,7 @@
 // scan(carried..., stacked..., captures..., count) [body]: a loop over slices.
+#include <map>
+
+#include "graph/ir/rewriter.h"
 #include "graph/ops/batching.h"
 #include "graph/ops/region_checks.h"
 
@@ -54,8 +57,51 @@ std::vector<TensorType> infer_scan(const ir::InferCall& call) {
   return out;
 }
 
-// Runs forward again, keeping the carried values that the gradient reads, then backward over the slices. Carried in the backward loop:
-// cotangents of the carried values, and sums of the captures' gradients. An iteration's other values are recomputed for its gradient.
+// A product of the body that the body's gradient computes again.
+struct Product {
+  Value in_body, in_gradient;
+};
+std::vector<Product> products_computed_again(const Graph& body, const Graph& gradient) {
+  std::map<std::pair<const ir::OpDef*, std::vector<Value>>, std::vector<int>> nodes;  // of the body, by op and inputs
+  for (int n = 0; n < body.size(); ++n)
+    if (body[n].regions.empty() && body[n].op->effect == ir::Effect::none && body[n].op != &def::input)
+      nodes[{body[n].op, body[n].inputs}].push_back(n);
+  std::map<Value, Value> same;  // values of the gradient that are values of the body
+  for (size_t i = 0; i < body.inputs.size(); ++i) same[gradient.inputs[i]] = body.inputs[i];
+  std::vector<Product> products;
+  for (int n = 0; n < gradient.size(); ++n) {
+    const ir::Node& node = gradient[n];
+    std::vector<Value> inputs;
+    for (Value v : node.inputs)
+      if (auto at = same.find(v); at != same.end()) inputs.push_back(at->second);
+    if (inputs.size() != node.inputs.size()) continue;
+    const auto equal = nodes.find({node.op, inputs});
+    if (equal == nodes.end()) continue;
+    for (int m : equal->second) {
+      if (!(node.attrs == body[m].attrs || (node.attrs && body[m].attrs && node.attrs->equals(*body[m].attrs)))) continue;
+      for (int r = 0; r < int(node.types.size()); ++r) same[{n, r}] = {m, r};
+      if (node.op == &def::matmul && node.types[0].rank() < size_t(kMaxRank)) products.push_back({{m, 0}, {n, 0}});
+      break;
+    }
+  }
+  return products;
+}
+
+// The gradient with the products as further inputs.
+ir::GraphRef with_products(const Graph& gradient, const std::vector<Product>& products) {
+  auto out = std::make_shared<Graph>();
+  ir::Rewriter to(gradient, *out);
+  for (Value v : gradient.inputs) to.map(v, out->add_input(gradient.type(v)));
+  for (const Product& p : products) to.map(p.in_gradient, out->add_input(gradient.type(p.in_gradient)));
+  for (int n = 0; n < gradient.size(); ++n)
+    if (!to.mapped(n)) to.copy(n);
+  out->outputs = to[gradient.outputs];
+  return out;
+}
+
+// Runs forward again, keeping the carried values that the gradient reads, and products; then backward over the slices. Carried in the
+// backward loop: cotangents of the carried values, and sums of the captures' gradients. An iteration's other values are recomputed for its
+// gradient.
 std::vector<Value> vjp_scan(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
@@ -69,12 +115,15 @@ std::vector<Value> vjp_scan(const ir::VjpCall& call) {
   const Value count = attrs.counted ? call.inputs.back() : Value{};
   const Dim length = attrs.length[0];
   const std::vector<uint8_t> wanted = floating(types_of(body, body.inputs));
-  const ir::GraphRef gradient = transforms_of(kScanName, call.transforms).gradient(body, wanted);
+  ir::GraphRef gradient = transforms_of(kScanName, call.transforms).gradient(body, wanted);
+  const std::vector<Product> products = products_computed_again(body, *gradient);
+  gradient = with_products(*gradient, products);
   const std::vector<uint8_t> used = used_inputs(*gradient);
 
   auto recorded = std::make_shared<Graph>(body);
   for (size_t i = 0; i < parts.carried; ++i)
     if (used[i]) recorded->outputs.push_back(body.inputs[i]);
+  for (const Product& p : products) recorded->outputs.push_back(p.in_body);
   const Value forward = recorded->outputs.size() == body.outputs.size()
                             ? Value{}
                             : scan(g, carried, stacked, captures, recorded, length, attrs.reverse, count);
@@ -108,6 +157,7 @@ std::vector<Value> vjp_scan(const ir::VjpCall& call) {
     inner[parts.carried + i] = back->add_input(body.type(body.inputs[parts.carried + i]));
   }
   add_cotangents(call, parts.carried, call.results.size(), outer_stacked);
+  for (size_t i = 0; i < products.size(); ++i) outer_stacked.push_back({forward.node, next++});
   for (size_t i = all + through; i < inner.size(); ++i) inner[i] = back->add_input(gradient->type(gradient->inputs[i]));
   for (size_t i = parts.carried + parts.stacked; i < all; ++i) {
     if (!used[i]) continue;

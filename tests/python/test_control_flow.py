@@ -69,6 +69,27 @@ def test_scan_carries_and_stacks():
     assert both(f, lm.constant([1.0, 2.0, 3.0])).tolist() == [10, 11, 13, 2, 2, 4, 4, 6, 6, 16]
 
 
+def test_the_gradient_of_a_scan_reads_products_instead_of_computing_them_again():
+    w = lm.Variable(np.eye(4, dtype="float32") / 2)
+
+    @lm.function
+    def slope(h, x):
+        with lm.GradientTape() as tape:
+            cost = lm.sum(lm.scan(lambda h, x: (lm.tanh(h @ w + x), ()), h, x)[0])
+        return tape.gradient(cost, w)
+
+    h, x = np.ones((3, 4), "float32"), np.linspace(-1, 1, 480, dtype="float32").reshape(40, 3, 4)
+    assert str(slope.explain(h, x)).split("graph after the passes")[1].count("= matmul(") == 1  # of the forward pass; the others are dense_grad_input and dense_update
+    states = [h]
+    for row in x:
+        states.append(np.tanh(states[-1] / 2 + row))
+    wanted, dh = np.zeros((4, 4)), np.ones((3, 4))
+    for before, after in zip(states[-2::-1], states[:0:-1]):
+        dz = dh * (1 - after**2)
+        wanted, dh = wanted + before.T @ dz, dz / 2
+    np.testing.assert_allclose(slope(h, x).numpy(), wanted, rtol=1e-5)
+
+
 def test_scan_backwards_and_with_a_length():
     assert both(lambda xs: lm.scan(lambda s, x: (s + x, s), 0.0, xs, reverse=True)[1], lm.constant([1.0, 2.0, 3.0])).tolist() == [5, 3, 0]
     assert both(lambda x: lm.scan(lambda s, _: (s * 2, s), x, length=4)[1], lm.constant(1.0)).tolist() == [1, 2, 4, 8]
