@@ -18,6 +18,7 @@ namespace def = ops::def;
 namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN(), kPi = 3.141592653589793;
 
 // A real tensor, or a number, in formulas.
 struct Real {
@@ -53,7 +54,7 @@ Real sqrt(const Real& a) { return a.of(def::sqrt); }
 Real atan2(const Real& a, const Real& b) { return a.with(def::atan2, b); }
 // |a|, of which 0 is no kink: the slope there is that of positive numbers.
 Real size_of(const Real& a) { return choose(a < 0, -a, a); }
-// b's sign, of a zero too, on the nonnegative a.
+// a or -a, by b's sign, of a zero too.
 Real with_sign(const Real& a, const Real& b) {
   const Real negative = (b < 0) | (is(b, 0) & (b.of(def::reciprocal) < 0));
   return choose(negative, -a, a);
@@ -79,7 +80,7 @@ Real size_of(const Complex& z) {
   const Real scale = scale_of(z), a = z.re / scale, b = z.im / scale;
   const Real sum = a * a + b * b, none = is(sum, 0);
   const Real infinite = z.re.of(def::isinf) | z.im.of(def::isinf);
-  return choose(infinite, std::numeric_limits<double>::infinity(), choose(none, 0, sqrt(choose(none, 1, sum)) * scale));
+  return choose(infinite, kInf, choose(none, 0, sqrt(choose(none, 1, sum)) * scale));
 }
 // R. Smith's, "Algorithm 116: Complex division" (1962): by the smaller part of w over the larger one, so that squares do not overflow.
 Complex operator/(const Complex& z, const Complex& w) {
@@ -89,15 +90,43 @@ Complex operator/(const Complex& z, const Complex& w) {
   const Real a = choose(steep, z.im, z.re), b = choose(steep, z.re, z.im), im = (b - a * ratio) / size;
   return {(a + b * ratio) / size, choose(steep, -im, im)};
 }
+// As z / w with z = 1, of which no zero but those of w takes part: of 1 + 0i it is 1 - 0i.
+Complex reciprocal(const Complex& w) {
+  const Real steep = abs(w.re).with(def::less, abs(w.im));
+  const Real large = choose(steep, w.im, w.re), small = choose(steep, w.re, w.im);
+  const Real ratio = small / choose(is(large, 0), 1, large), size = large + small * ratio, most = size.of(def::reciprocal),
+             rest = ratio / size;
+  return {choose(steep, rest, most), -choose(steep, most, rest)};
+}
+// Annex G of C99 and the array API standard say what functions of zeros, infinities and NaNs are. Where the formula holds for them too, the
+// formula stands; a choice is made only for numbers that are not finite, so that gradients are those of the formula.
+Real finite(const Real& a) { return a.of(def::isfinite); }
+// For float32, or float64.
+double either(const Real& a, double of_f32, double of_f64) { return a.t.dtype() == DType::f32 ? of_f32 : of_f64; }
+// a = shift + rest where e^a would overflow, and `grown` is e^|shift|: e^rest times a small cosine may still be a number.
+struct Grown {
+  Real rest, grown;
+};
+Grown grown(const Real& a, const Real& size) {
+  const double shift = 64;
+  const Real far = a.number(either(a, 88, 709)).with(def::less, size);
+  return {choose(far, with_sign(size - shift, a), a), choose(far, std::exp(shift), a.number(1))};
+}
+// cos b and sin b. Where a is infinite and b has no direction, cos b is 1: an infinity of some sign.
+Complex direction(const Real& a, const Real& b) { return {choose(a.of(def::isinf) & !finite(b), 1, b.of(def::cos)), b.of(def::sin)}; }
 Complex exp(const Complex& z) {
-  const Real size = z.re.of(def::exp), real = is(z.im, 0);
-  const Complex turned{size * z.im.of(def::cos), choose(real, z.im, size * z.im.of(def::sin))};
-  const Real none = is(size, 0) & !z.im.of(def::isfinite);
-  return {choose(none, 0, choose(real, size, turned.re)), choose(none, 0, turned.im)};
+  const Grown g = grown(z.re, z.re);
+  const Real none = is(z.re, -kInf) & !finite(z.im);
+  const Complex way = direction(z.re, z.im);
+  const Real rest = g.rest.of(def::exp);
+  return {choose(none, 0, rest * way.re * g.grown), choose(none, 0, choose(is(z.im, 0) & !finite(z.re), z.im, rest * way.im * g.grown))};
 }
 Complex expm1(const Complex& z) {
-  const Real half = (z.im * 0.5).of(def::sin);
-  return {z.re.of(def::expm1) * z.im.of(def::cos) - half * half * 2, exp(z).im};
+  const Complex e = exp(z);
+  const Real half = (z.im * 0.5).of(def::sin), real = z.re.of(def::expm1);
+  const Real far = z.re.number(40).with(def::less, z.re);
+  const Real re = choose(far, e.re - 1, choose(is(z.re, -kInf), -1, real * z.im.of(def::cos) - half * half * 2));
+  return {choose(is(z.im, 0), real + fixed(abs(z.im)), re), e.im};  // of a zero that is real +0
 }
 // log|z|, also near |z| = 1.
 Complex log(const Complex& z) {
@@ -115,47 +144,91 @@ Complex log1p(const Complex& z) {
 Complex sqrt(const Complex& z) {
   const Real size = size_of(z), none = is(size, 0), infinite = z.im.of(def::isinf);
   const Real root = sqrt(choose(none, 1, size_of(z.re) * 0.5 + size * 0.5)), twice = root * 2, left = z.re < 0;
-  const Real re = choose(left, abs(z.im) / twice, root), im = choose(left, with_sign(root, z.im), z.im / twice);
-  return {choose(infinite, std::numeric_limits<double>::infinity(), choose(none, 0, re)), choose(none | infinite, z.im, im)};
+  const Real re = choose(left, with_sign(z.im, z.im) / twice, root), im = choose(left, with_sign(root, z.im), z.im / twice);
+  return {choose(infinite, kInf, choose(none, 0, re)), choose(none | infinite, z.im, im)};
 }
-Complex sinh(const Complex& z) { return {z.re.of(def::sinh) * z.im.of(def::cos), z.re.of(def::cosh) * z.im.of(def::sin)}; }
-Complex cosh(const Complex& z) { return {z.re.of(def::cosh) * z.im.of(def::cos), z.re.of(def::sinh) * z.im.of(def::sin)}; }
+Complex sinh(const Complex& z) {
+  const Grown g = grown(z.re, size_of(z.re));
+  const Complex way = direction(z.re, z.im);
+  const Real re = g.rest.of(def::sinh) * way.re * g.grown, im = g.rest.of(def::cosh) * way.im * g.grown;
+  return {choose(is(z.re, 0) & !finite(z.im), z.re, re), choose(is(z.im, 0) & !finite(z.re), z.im, im)};
+}
+Complex cosh(const Complex& z) {
+  const Grown g = grown(z.re, size_of(z.re));
+  const Complex way = direction(z.re, z.im);
+  const Real re = g.rest.of(def::cosh) * way.re * g.grown, im = g.rest.of(def::sinh) * way.im * g.grown;
+  const Real far = is(z.im, 0) & !finite(z.re);
+  return {re, choose(is(z.re, 0) & !finite(z.im), z.re, choose(far, choose(z.re < 0, -z.im, z.im), im))};
+}
+// Over sinh(a)^2 + cos(b)^2, of which both parts are positive: nothing cancels. Beyond 22 the real part is 1 in every dtype.
 Complex tanh(const Complex& z) {
-  const Real far = !(abs(z.re) < 15), a = choose(far, 0, z.re), a2 = a * 2, b2 = z.im * 2;
-  const Real below = a2.of(def::cosh) + b2.of(def::cos);
-  const Real rest = b2.of(def::sin) * (abs(z.re) * -2.0).of(def::exp) * 2;
-  return {choose(far, z.re.of(def::sign), a2.of(def::sinh) / below), choose(far, rest, b2.of(def::sin) / below)};
+  const Real far = !(abs(z.re) < 22), a = choose(far, 0, z.re), infinite = z.re.of(def::isinf), odd = !finite(z.im);
+  const Real s = a.of(def::sinh), c = z.im.of(def::cos), turn = z.im.of(def::sin) * c, below = s * s + c * c;
+  const Real one = z.re.of(def::sign), rest = turn * (abs(z.re) * -2.0).of(def::exp) * 4;
+  const Real re = choose(far, choose(infinite, one, one + turn * 0), s * a.of(def::cosh) / choose(is(below, 0), 1, below));
+  const Real im = choose(far, rest, turn / choose(is(below, 0), 1, below));
+  const Real zero = choose(z.im.of(def::isnan), 0, with_sign(z.im.number(0), z.im));
+  return {choose(is(z.re, 0) & odd, z.re, re), choose(infinite, zero, choose(is(z.im, 0) & z.re.of(def::isnan), z.im, im))};
 }
-// The inverse functions are W. Kahan's, "Branch cuts for complex elementary functions" (1987).
+// The inverse functions are W. Kahan's, "Branch cuts for complex elementary functions" (1987); where a square would overflow, and at
+// infinities, they are log(2z), of which the rest is below the last bit.
+struct Far {
+  Real is;
+  Complex near, z;  // z where it is near, else 0; z where it is far, else 1
+  Real log() const { return size_of(z * 0.5).of(def::log) + 1.3862943611198906; }
+};
+Far far_from(const Complex& z) {
+  const Real limit = z.re.number(either(z.re, 1e18, 1e150)), largest = abs(z.re).with(def::maximum, abs(z.im));
+  const Real far = limit.with(def::less, largest) | z.re.of(def::isinf) | z.im.of(def::isinf);
+  return {far, {choose(far, 0, z.re), choose(far, 0, z.im)}, {choose(far, z.re, z.re.number(1)), choose(far, z.im, z.im.number(0))}};
+}
 Complex asinh(const Complex& z) {
-  const Complex s1 = sqrt(Complex{z.im + 1, -z.re}), s2 = sqrt(Complex{1 - z.im, z.re});
-  return {(s1.re * s2.im - s2.re * s1.im).of(def::asinh), atan2(z.im, s1.re * s2.re - s1.im * s2.im)};
+  const Far f = far_from(z);
+  const Complex& n = f.near;
+  const Complex s1 = sqrt(Complex{n.im + 1, -n.re}), s2 = sqrt(Complex{1 - n.im, n.re});
+  const Real im = choose(f.is, atan2(f.z.im, abs(f.z.re)), atan2(n.im, s1.re * s2.re - s1.im * s2.im));
+  return {choose(f.is, with_sign(f.log(), z.re), (s1.re * s2.im - s2.re * s1.im).of(def::asinh)),
+          choose(is(z.im, 0) & z.re.of(def::isnan), z.im, im)};
 }
+// pi / 2 for a NaN above or below 0, where the other part is known all the same.
+Real beside_zero(const Complex& z, const Real& part) { return choose(is(z.re, 0) & z.im.of(def::isnan), kPi / 2, part); }
 Complex acosh(const Complex& z) {
-  const Complex s1 = sqrt(plus(z, -1)), s2 = sqrt(plus(z, 1));
-  return {(s1.re * s2.re + s1.im * s2.im).of(def::asinh), atan2(s1.im, s2.re) * 2};
+  const Far f = far_from(z);
+  const Complex s1 = sqrt(plus(f.near, -1)), s2 = sqrt(plus(f.near, 1));
+  return {choose(f.is, f.log(), (s1.re * s2.re + s1.im * s2.im).of(def::asinh)),
+          beside_zero(z, choose(f.is, atan2(f.z.im, f.z.re), atan2(s1.im, s2.re) * 2))};
 }
 Complex acos(const Complex& z) {
-  const Complex s1 = sqrt(Complex{1 - z.re, -z.im}), s2 = sqrt(plus(z, 1));
-  return {atan2(s1.re, s2.re) * 2, (s2.re * s1.im - s2.im * s1.re).of(def::asinh)};
+  const Far f = far_from(z);
+  const Complex s1 = sqrt(Complex{1 - f.near.re, -f.near.im}), s2 = sqrt(plus(f.near, 1));
+  const Real im = choose(f.is, -with_sign(f.log(), z.im), (s2.re * s1.im - s2.im * s1.re).of(def::asinh));
+  return {beside_zero(z, choose(f.is, atan2(abs(f.z.im), f.z.re), atan2(s1.re, s2.re) * 2)), im};
 }
+// Far away 1 / z, and i pi / 2 of the side.
 Complex atanh(const Complex& z) {
-  const Real a = size_of(z.re), off = 1 - a, b2 = z.im * z.im;
-  const Real re = (a * 4 / (off * off + b2)).of(def::log1p) * 0.25;
-  return {choose(z.re < 0, -re, re), atan2(z.im * 2, off * (a + 1) - b2) * 0.5};
+  const Far f = far_from(z);
+  const Complex& n = f.near;
+  const Real a = size_of(n.re), off = 1 - a, b2 = n.im * n.im, infinite = z.re.of(def::isinf) | z.im.of(def::isinf);
+  const Real size = (a * 4 / (off * off + b2)).of(def::log1p) * 0.25, near = choose(n.re < 0, -size, size);
+  const Real zero = choose(z.re.of(def::isnan), 0, with_sign(z.re.number(0), z.re));
+  const Real re = choose(f.is, choose(infinite, zero, reciprocal(f.z).re), near);
+  const Real side = choose(z.im.of(def::isnan), kNaN, with_sign(z.im.number(kPi / 2), z.im));
+  return {choose(is(z.re, 0) & z.im.of(def::isnan), z.re, re), choose(f.is, side, atan2(n.im * 2, off * (a + 1) - b2) * 0.5)};
 }
 Complex pow(const Complex& z, const Complex& w) {
   const Real zero = is(z.re, 0) & is(z.im, 0), one = is(w.re, 0) & is(w.im, 0), special = zero | one;
-  const Real of_zero = choose(w.re.number(0).with(def::less, w.re), 0, w.re.number(std::numeric_limits<double>::quiet_NaN()));
+  const Real of_zero = choose(w.re.number(0).with(def::less, w.re), 0, w.re.number(kNaN));
   const Complex base{choose(special, z.re.number(1), z.re), choose(special, z.im.number(0), z.im)};
   const Complex y = exp(w * log(base));
   return {choose(one, 1, choose(zero, of_zero, y.re)), choose(one, 0, choose(zero, of_zero, y.im))};
 }
+// An infinity beside a finite part has the direction of its axis.
 Complex sign(const Complex& z) {
-  const Real scale = scale_of(z);
-  const Complex near{z.re / scale, z.im / scale};
-  const Real size = size_of(near), some = choose(is(size, 0), 1, size);
-  return {near.re / some, near.im / some};
+  const Real scale = scale_of(z), a = z.re.of(def::isinf), b = z.im.of(def::isinf), axis = (a | b) & !(a & b);
+  const Real re = choose(axis, choose(a, z.re.of(def::sign), z.re * 0), z.re / scale);
+  const Real im = choose(axis, choose(b, z.im.of(def::sign), z.im * 0), z.im / scale);
+  const Real size = size_of(Complex{re, im}), none = is(size, 0), some = choose(none, 1, size);
+  return {choose(none, 0, re / some), choose(none, 0, im / some)};
 }
 
 // --- between tensors and parts ---
@@ -230,8 +303,8 @@ Unary function_of(const ir::OpDef& op) {
       {&def::log10, [](const C& z) { return log(z) * 0.4342944819032518; }},
       {&def::log1p, log1p},
       {&def::log2, [](const C& z) { return log(z) * 1.4426950408889634; }},
-      {&def::reciprocal, [](const C& z) { return C{z.re.number(1), z.re.number(0)} / z; }},
-      {&def::rsqrt, [](const C& z) { return C{z.re.number(1), z.re.number(0)} / sqrt(z); }},
+      {&def::reciprocal, reciprocal},
+      {&def::rsqrt, [](const C& z) { return reciprocal(sqrt(z)); }},
       {&def::sign, sign},
       {&def::sin, [](const C& z) { return over_i(sinh(times_i(z))); }},
       {&def::sinh, sinh},

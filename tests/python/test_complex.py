@@ -44,6 +44,73 @@ def test_branch_cuts_and_edges():
     assert lm.sign(lm.constant(0j)).item() == 0 and (lm.constant(0j) ** 2).item() == 0 and (lm.constant(0j) ** 0).item() == 1
 
 
+PARTS = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan)
+PAIRS = list(itertools.product(PARTS, PARTS))
+# NumPy's expm1 of infinities and NaNs is exp(z) - 1, and its tanh takes the sign of sin(2b) at an infinity; here they are the array API standard's. It has no rule for sign and reciprocal.
+OWN = {"expm1": lambda a, b: not np.isfinite(a) or a == b == 0, "tanh": lambda a, b: np.isinf(a), "tan": lambda a, b: np.isinf(b), "sign": lambda a, b: np.isnan(a) or np.isnan(b), "reciprocal": lambda a, b: a == b == 0}
+OPEN = {"exp": np.isfinite, "sign": np.isfinite, "sin": np.isfinite, "cos": np.isfinite, "sinh": np.isfinite, "cosh": np.isfinite, "asin": lambda x: not np.isnan(x), "atan": lambda x: not np.isnan(x)}  # else the standard leaves signs open
+STANDARD = {
+    "expm1": {(0.0, 0.0): 0j, (-0.0, 0.0): 0j, (np.inf, 0.0): complex(np.inf, 0), (-np.inf, np.inf): -1 + 0j, (np.inf, np.inf): complex(np.inf, np.nan), (-np.inf, np.nan): -1 + 0j,
+              (np.inf, np.nan): complex(np.inf, np.nan), (np.nan, 0.0): complex(np.nan, 0), (np.nan, 1.0): complex(np.nan, np.nan)},
+    "tanh": {(np.inf, 1.0): 1 + 0j, (np.inf, 2.5): 1 + 0j, (np.inf, np.inf): 1 + 0j, (np.inf, np.nan): 1 + 0j, (np.inf, -2.5): complex(1, -0.0), (-np.inf, 2.5): complex(-1, 0.0)},
+    "sign": {(np.nan, 1.0): complex(np.nan, np.nan), (np.inf, np.nan): complex(np.nan, np.nan), (-0.0, -0.0): 0j}, "reciprocal": {(0.0, 0.0): complex(np.inf, np.nan)},
+}
+
+
+def agree(ours, theirs, signs=True):
+    if np.isnan(ours) or np.isnan(theirs):
+        return np.isnan(ours) and np.isnan(theirs)
+    return np.isclose(ours if signs else abs(ours), theirs if signs else abs(theirs), rtol=1e-5, atol=0) and (not signs or np.signbit(ours) == np.signbit(theirs))
+
+
+@pytest.mark.parametrize("name", sorted(set(ONE) - {"angle", "conj", "exp2", "imag", "isfinite", "isinf", "isnan", "neg", "real", "rsqrt"}))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zeros_infinities_and_nans(name, dtype):
+    """All pairs of parts beside NumPy, whose libraries follow Annex G of C99 as the array API standard does, and beside the standard's list where NumPy does not."""
+    z = np.array([complex(a, b) for a, b in PAIRS], dtype)
+    with np.errstate(all="ignore"):
+        theirs = (np.sign if name == "sign" else ONE[name])(z)
+    ours = getattr(lm, name)(lm.constant(z)).numpy()
+    np.testing.assert_array_equal(lm.function(getattr(lm, name))(lm.constant(z)).numpy(), ours)
+    for (a, b), our, their in zip(PAIRS, ours, theirs):
+        signs = name not in OPEN or (OPEN[name](a) and OPEN[name](b))
+        if name not in OWN or not OWN[name](a, b):
+            assert agree(our.real, their.real, signs) and agree(our.imag, their.imag, signs), (name, a, b, our, their)
+        mirrored = next(m for (c, d), m in zip(PAIRS, ours) if agree(c, a) and agree(d, -b))
+        assert agree(mirrored.real, our.real) and agree(mirrored.imag, -our.imag, np.isfinite(a) and np.isfinite(b) and name not in ("abs", "reciprocal", "sign")), (name, a, b, our, mirrored)
+    for (a, b), their in STANDARD.get(name, {}).items():
+        our = getattr(lm, name)(lm.constant(np.array(complex(a, b), dtype))).item()
+        assert agree(our.real, their.real) and agree(our.imag, their.imag), (name, a, b, our, their)
+
+
+LARGE = {"exp": [709.5 + 1.5j, 715 + 1.5707963j, -745 + 1j], "expm1": [39 + 1.5j, 41 + 1.5j, 1e-12 + 1e-12j], "sinh": [715 + 1.5707963j, -715 - 1.5707963j, 1e-200 + 1e-200j], "cosh": [715 + 1.5707963j, -715 - 1.5707963j],
+         "tanh": [1e-160 + 1e-160j, 21.9 + 1j, 22.1 + 1j, 300 + 1e300j], "asinh": [1e300 + 1e300j, -1e160 + 1j, 1e-200 + 1e-200j, 1e149 - 1e151j], "acosh": [1e300 - 1e300j, 1 + 1e-12j], "acos": [1e300 + 1e300j, 1e160 - 1e-160j, 1 + 1e-12j],
+         "asin": [-1e300 + 1e300j, 1e-200 + 1e-200j], "atan": [1e200 + 1e200j, 1e-200 + 1e-200j], "atanh": [1e200 + 1e200j, -1e300 + 1j, 1e100 - 1e100j, 1e-200 + 1e-200j, 1 - 1e-12j], "sqrt": [1e308 + 1e308j], "abs": [1e308 + 1e308j]}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_nothing_overflows_on_the_way(name):
+    z = np.array(LARGE[name])
+    with np.errstate(all="ignore"):
+        theirs = ONE[name](z)
+    ours = getattr(lm, name)(lm.constant(z)).numpy()
+    np.testing.assert_allclose(ours.real, theirs.real, rtol=1e-13)
+    np.testing.assert_allclose(ours.imag, theirs.imag, rtol=1e-13)
+
+
+SLOPES = {"acos": lambda z: -1 / np.sqrt(1 - z * z), "acosh": lambda z: 1 / (np.sqrt(z - 1) * np.sqrt(z + 1)), "asin": lambda z: 1 / np.sqrt(1 - z * z), "asinh": lambda z: 1 / np.sqrt(1 + z * z),
+          "atan": lambda z: 1 / (1 + z * z), "atanh": lambda z: 1 / (1 - z * z), "cos": lambda z: -np.sin(z), "cosh": np.sinh, "exp": np.exp, "expm1": np.exp, "log": lambda z: 1 / z, "log1p": lambda z: 1 / (1 + z),
+          "reciprocal": lambda z: -1 / (z * z), "sin": np.cos, "sinh": np.cosh, "sqrt": lambda z: 0.5 / np.sqrt(z), "square": lambda z: 2 * z, "tan": lambda z: 1 / np.cos(z) ** 2, "tanh": lambda z: 1 / np.cosh(z) ** 2}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_gradients_on_the_axes_are_the_formulas(name):
+    """The gradient of Re f is the conjugate of f', also where a part is 0, and on a branch cut that of the side of the zero's sign."""
+    z = np.array([0.5, 0.5j, -0.5j, -0.25] + ([0] if name not in ("log", "reciprocal", "sqrt") else [])) + 0j
+    ours = lm.grad(lambda t: lm.sum(lm.real(getattr(lm, name)(t))))(lm.constant(z)).numpy()
+    np.testing.assert_allclose(ours, SLOPES[name](z).conj(), atol=1e-12)
+
+
 TWO = {"add": np.add, "div": np.divide, "equal": np.equal, "mul": np.multiply, "not_equal": np.not_equal, "pow": np.power, "sub": np.subtract}
 
 
