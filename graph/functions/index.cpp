@@ -87,9 +87,11 @@ std::vector<IndexPart> places_of(const Operand& x, const IndexPart& mask, size_t
     throw bad_index(ErrorKind::index, x, "index: a bool without axes",
                     "a bool tensor says for each element along some axes whether it is chosen",
                     "outside of a trace and alone between the brackets it may have none; else use lm.where");
-  if (!std::equal(m.shape().begin(), m.shape().end(), shape.begin() + int64_t(axis)))
+  const auto fits = [](const Dim& of_mask, const Dim& of_x) { return of_mask == of_x || of_mask == Dim(0); };
+  if (!std::equal(m.shape().begin(), m.shape().end(), shape.begin() + int64_t(axis), fits))
     throw bad_index(ErrorKind::index, x, cat("index: ", m.type(), " does not fit axis ", axis, " of ", x.tensor().type()),
-                    "a bool tensor has the lengths of the axes that it stands for", "give it the same shape");
+                    "a bool tensor has the lengths of the axes that it stands for, or a length of 0, which chooses nothing",
+                    "give it the same shape");
   if (m.is_symbolic())
     throw bad_index(ErrorKind::invalid_argument, x,
                     cat("index: how many elements of ", x.tensor().type(), " a bool tensor chooses is not known while tracing"),

@@ -135,8 +135,9 @@ def lstsq(a, b, rcond: float | None = None):
     return _c.matmul(inverse, b)
 
 
-def pinv(a, rcond: float | None = None):
-    """The inverse of Moore and Penrose [..., n, m] of a [..., m, n]. Singular values up to rcond times the largest one count as 0; by default max(m, n) times the dtype's epsilon."""
+def pinv(a, rcond=None):
+    """The inverse of Moore and Penrose [..., n, m] of a [..., m, n]. Singular values up to rcond times the largest one count as 0: a number, or one for each matrix [...]; by default
+    max(m, n) times the dtype's epsilon."""
     a = _matrix("pinv", a)
     if 0 in a.shape:
         return _adjoint(a)
@@ -146,8 +147,9 @@ def pinv(a, rcond: float | None = None):
     return _c.matmul(_adjoint(vt), _c.astype(_c.expand_dims(inverse, -1), u.dtype) * _adjoint(u))
 
 
-def matrix_rank(a, rtol: float | None = None):
-    """How many singular values of a [..., m, n] are larger than rtol times the largest one, by default max(m, n) times the dtype's epsilon: int64 [...]."""
+def matrix_rank(a, rtol=None):
+    """How many singular values of a [..., m, n] are larger than rtol times the largest one: int64 [...]. rtol is a number, or one for each matrix [...]; by default max(m, n) times the
+    dtype's epsilon."""
     a = _matrix("matrix_rank", a)
     s = svdvals(a)
     if 0 in a.shape[-2:]:
@@ -158,6 +160,8 @@ def matrix_rank(a, rtol: float | None = None):
 def _limit(a, s, share):
     if share is None:
         share = max(a.shape[-2:]) * (2.0**-52 if s.dtype == _c.float64 else 2.0**-23)
+    elif not isinstance(share, (int, float)):
+        share = _c.expand_dims(_c.astype(_tensor(share), s.dtype), -1)
     return _c.max(s, -1, True) * share
 
 

@@ -118,6 +118,9 @@ def test_zeros_infinities_and_nans_of_real_functions(name):
     given = [a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL)] if name in TWO else [SPECIAL]
     for dtype in ("float32", "float64"):
         theirs, ours = (np.asarray(r) for r in both(lambda lib: getattr(lib, name)(*arrays(lib, *(g.astype(dtype) for g in given)))))
+        if name == "floor_divide":  # NumPy's is NaN or -1 where the standard wants the quotient itself
+            with np.errstate(all="ignore"):
+                theirs = np.where(np.isinf(given).any(0), (given[0] / given[1]).astype(dtype), theirs)
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
         zeros = (theirs == 0) & (theirs.dtype.kind == "f")
         assert (np.signbit(ours[zeros]) == np.signbit(theirs[zeros])).all()
@@ -219,6 +222,36 @@ def test_a_mask_without_axes_takes_all_or_nothing_along_a_new_axis(shape, chosen
         lm.function(lambda t, mask: t[mask])(xp.zeros(shape), xp.asarray(chosen))
 
 
+def test_a_mask_of_length_0_chooses_nothing():
+    x = xp.asarray(np.arange(6).reshape(2, 3))
+    for shape, expected in [((0,), (0, 3)), ((2, 0), (0,)), ((0, 3), (0,)), ((0, 0), (0,))]:
+        assert x[xp.zeros(shape, dtype=xp.bool)].shape == expected
+    for shape in [(3,), (2, 2), (0, 2), (2, 3, 0)]:
+        with pytest.raises(IndexError):
+            x[xp.zeros(shape, dtype=xp.bool)]
+
+
+@pytest.mark.parametrize("name", ["matmul", "tensordot", "vecdot"])
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+def test_products_of_every_numeric_dtype(name, dtype):
+    given = {"matmul": [((3,), (3,)), ((2, 3), (3, 4)), ((2, 1, 0), (0, 4)), ((0,), (0, 3)), ((2, 1, 2, 3), (5, 3, 2))], "tensordot": [((2, 3, 4), (3, 4, 5)), ((2, 0, 0), (0, 0)), ((3, 1), (3, 1))],
+             "vecdot": [((3,), (3,)), ((2, 3), (3,)), ((4, 1, 3), (2, 3)), ((2, 0), (0,))]}[name]
+    for a, b in given:
+        x, y = (np.random.default_rng(7 + len(s)).integers(0 if "uint" in dtype else -90, 90, s).astype(dtype) for s in (a, b))  # beyond the narrow dtypes
+        same(lambda lib: getattr(lib, name)(*arrays(lib, x, y)), rtol=1e-5)
+
+
+def test_axes_that_the_standard_refuses():
+    x = xp.ones((2, 3))
+    for axis in (-5, -4, 3, 7):
+        with pytest.raises(IndexError, match="expand_dims: axis"):
+            xp.expand_dims(x, axis=axis)
+    assert [xp.expand_dims(x, axis=a).shape for a in (-3, 0, 2)] == [(1, 2, 3), (1, 2, 3), (2, 3, 1)]
+    for a, b, axis in [((3,), (1,), -1), ((0,), (1,), -1), ((2, 3), (2, 1), -1), ((2, 3), (3,), -2), ((3, 2), (1, 2), -2)]:
+        with pytest.raises(lm.errors.InvalidArgument, match="vecdot: "):
+            xp.vecdot(xp.ones(a), xp.ones(b), axis=axis)
+
+
 def test_namespace_and_inspection():
     x = xp.asarray([1.0, 2.0])
     assert x.__array_namespace__() is xp and x.__array_namespace__(api_version="2024.12") is xp and x.to_device(x.device).numpy().tolist() == [1, 2] and xp.ones((2, 3)).mT.shape == (3, 2)
@@ -250,6 +283,16 @@ def test_linear_algebra(name, dtype):
     args, *options = LINALG[name]
     for given in [{}, *options]:
         same(lambda library, given=given: getattr(library.linalg if name != "matmul" else library, name)(*arrays(library, *[a.astype(dtype) for a in args]), **given), rtol=2e-4)
+
+
+@needs_lapack
+@pytest.mark.parametrize("name", ["matrix_rank", "pinv"])
+def test_each_matrix_has_a_tolerance_of_its_own(name):
+    x = xp.asarray(np.stack([np.diag([1.0, 0.1, 0.001]), np.diag([1.0, 0.1, 0.001])]).astype("float32"))
+    found = getattr(xp.linalg, name)(x, rtol=xp.asarray([0.01, 0.5], dtype=xp.float64))
+    for i, rtol in enumerate((0.01, 0.5)):
+        assert np.array_equal(found[i].numpy(), getattr(xp.linalg, name)(x[i], rtol=rtol).numpy()) and np.array_equal(found[i].numpy(), getattr(xp.linalg, name)(x[i], rtol=xp.asarray(rtol)).numpy())
+    assert xp.linalg.matrix_rank(x, rtol=xp.asarray([0.01, 0.5])).numpy().tolist() == [2, 1]
 
 
 @needs_lapack

@@ -132,8 +132,11 @@ def concat(arrays, /, *, axis=0):
 
 
 def expand_dims(x, /, axis=0):
-    """x with a new axis of length 1."""
-    return _c.expand_dims(array("expand_dims", x), axis)
+    """x with a new axis of length 1. IndexOutOfRange for an axis beyond x's and one more."""
+    x = array("expand_dims", x)
+    if not -x.ndim - 1 <= axis <= x.ndim:
+        raise errors.IndexOutOfRange(f"expand_dims: axis {axis} is out of range", why=f"the result has {x.ndim + 1} axes", fix=f"pass an axis from {-x.ndim - 1} to {x.ndim}")
+    return _c.expand_dims(x, axis)
 
 
 def flip(x, /, *, axis=None):
@@ -375,21 +378,33 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
 
 # --- products ---
 
+def _product(name, op, x1, x2, *rest):
+    """The product of arrays of one dtype; of narrow integers it is taken in int32, whose low bits are theirs."""
+    x1, x2 = promoted(name, x1, x2)
+    dtype = _numbers(name, x1, (1, 2, 3)).dtype
+    if dtype not in (_c.int8, _c.int16, _c.uint8):
+        return op(x1, x2, *rest)
+    return _c.astype(op(_c.astype(x1, "int32"), _c.astype(x2, "int32"), *rest), dtype)
+
+
 def matmul(x1, x2, /):
     """The matrix product over the last two axes."""
-    x1, x2 = promoted("matmul", x1, x2)
-    return _c.matmul(_numbers("matmul", x1, (1, 2, 3)), x2)
+    return _product("matmul", _c.matmul, x1, x2)
 
 
 def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over axes of both."""
-    x1, x2 = promoted("tensordot", x1, x2)
-    return _c.tensordot(_numbers("tensordot", x1, (1, 2, 3)), x2, axes)
+    return _product("tensordot", _c.tensordot, x1, x2, axes)
 
 
 def vecdot(x1, x2, /, *, axis=-1):
-    """Sums of products along an axis of both; of complex x1, its conjugate."""
+    """Sums of products along an axis of both; of complex x1, its conjugate. The other axes broadcast."""
     x1, x2 = promoted("vecdot", x1, x2)
+    for x in (x1, x2):
+        if not -x.ndim <= axis < x.ndim:
+            raise errors.InvalidArgument(f"vecdot: axis {axis} is out of range", why=f"an array has {x.ndim} axes", fix="pass an axis that both have, from -1 downwards")
+    if x1.shape[axis] != x2.shape[axis]:
+        raise errors.InvalidArgument(f"vecdot: the axes have lengths {x1.shape[axis]} and {x2.shape[axis]}", why="the axis that is summed over is not broadcast", fix="pass vectors of one length")
     return _n.vecdot(_numbers("vecdot", x1, (1, 2, 3)), x2, axis)
 
 

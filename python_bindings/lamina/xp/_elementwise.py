@@ -4,11 +4,18 @@ from __future__ import annotations
 from .. import _border, _core as _c, errors, numeric as _n
 from ._dtypes import array, is_scalar, kind, promoted
 
+
+def _floor_divide(a, b):
+    """The quotient rounded down. Of infinities it is the quotient itself, and a finite number over an infinity is a zero, as the standard has it; // gives NaN and -1, as NumPy."""
+    whole = _c.floor_divide(a, b)
+    return whole if kind(a.dtype) == 1 else _c.where(_c.logical_or(_c.isinf(a), _c.isinf(b)), _c.div(a, b), whole)
+
+
 _UNARY = {name: name for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log1p", "log10", "log2", "reciprocal", "sin", "sinh", "sqrt", "tan", "tanh")}
 _NUMERIC = {"abs": "abs", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "negative": "neg", "sign": "sign", "square": "square"}
 _REAL = {"ceil": "ceil", "floor": "floor", "trunc": "trunc"}
 _BINARY = {"add": ("add", (1, 2, 3)), "atan2": ("atan2", (2,)), "bitwise_and": ("bitwise_and", (0, 1)), "bitwise_left_shift": ("shift_left", (1,)), "bitwise_or": ("bitwise_or", (0, 1)),
-           "bitwise_right_shift": ("shift_right", (1,)), "bitwise_xor": ("bitwise_xor", (0, 1)), "divide": ("div", (2, 3)), "equal": ("equal", (0, 1, 2, 3)), "floor_divide": ("floor_divide", (1, 2)),
+           "bitwise_right_shift": ("shift_right", (1,)), "bitwise_xor": ("bitwise_xor", (0, 1)), "divide": ("div", (2, 3)), "equal": ("equal", (0, 1, 2, 3)), "floor_divide": (_floor_divide, (1, 2)),
            "greater": ("greater", (1, 2)), "greater_equal": ("greater_equal", (1, 2)), "less": ("less", (1, 2)), "less_equal": ("less_equal", (1, 2)), "logaddexp": ("logaddexp", (2,)),
            "logical_and": ("logical_and", (0,)), "logical_or": ("logical_or", (0,)), "logical_xor": ("logical_xor", (0,)), "maximum": ("maximum", (1, 2)), "minimum": ("minimum", (1, 2)),
            "multiply": ("mul", (1, 2, 3)), "not_equal": ("not_equal", (0, 1, 2, 3)), "pow": ("pow", (1, 2, 3)), "remainder": ("mod", (1, 2)), "subtract": ("sub", (1, 2, 3)),
