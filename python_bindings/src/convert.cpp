@@ -428,13 +428,15 @@ Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
     Tensor read = as_variable(o).read(CallSite());
     return dtype ? astype(Operand(read, CallSite()), *dtype) : read;
   }
-  if (is_array(o)) {
+  const auto from_array = [&] {
     Tensor t = tensor_from_array(value).as_array(true);
     return dtype && *dtype != t.dtype() ? astype(Operand(t, CallSite()), *dtype) : t;
-  }
+  };
+  if (is_array(o)) return from_array();
   if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o))
     return tensor_from_numbers(value, dtype, depth);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return to_tensor(numpy().attr("asarray")(value), dtype);
+  if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dlpack__")) return from_array();
   throw_type_error(cat(a_type(o), " does not become a tensor"), "a tensor holds numbers or bools",
                    "pass numbers, nested lists of them, NumPy arrays or tensors");
 }

@@ -241,6 +241,33 @@ def test_products_of_every_numeric_dtype(name, dtype):
         same(lambda lib: getattr(lib, name)(*arrays(lib, x, y)), rtol=1e-5)
 
 
+class OnlyDLPack:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_copies_are_as_asked():
+    given = np.arange(3.0)
+    for wrapped in (given, OnlyDLPack(given)):
+        given[:] = [0, 1, 2]
+        shared, own, made, cast = xp.from_dlpack(wrapped), xp.from_dlpack(wrapped, copy=True), xp.asarray(wrapped), xp.asarray(wrapped, dtype=xp.float32, copy=True)
+        given[:] = 7
+        assert shared.numpy().tolist() == [7, 7, 7] and all(t.numpy().tolist() == [0, 1, 2] for t in (own, made, cast)) and (made.dtype, cast.dtype) == (xp.float64, xp.float32)
+        with pytest.raises(ValueError, match="copy is False"):
+            xp.asarray(wrapped, copy=False)
+    x = xp.asarray([1.0])
+    assert xp.asarray(x, copy=False) is x and xp.asarray(x, dtype=xp.float32, copy=False).dtype == xp.float32
+    for refused in (lambda: xp.asarray(x, dtype=xp.float64, copy=False), lambda: xp.asarray([1.0], copy=False), lambda: xp.asarray(2, copy=False)):
+        with pytest.raises(ValueError, match="copy is False"):
+            refused()
+
+
 def test_axes_that_the_standard_refuses():
     x = xp.ones((2, 3))
     for axis in (-5, -4, 3, 7):

@@ -5,7 +5,7 @@ import builtins
 import collections
 
 from .. import _border, _core as _c, errors, numeric as _n
-from ._dtypes import COMPLEX, DEFAULT_FLOATING, DEFAULT_INTEGER, INTEGER, UNSIGNED, array, asarray, kind, on, promoted
+from ._dtypes import COMPLEX, DEFAULT_FLOATING, DEFAULT_INTEGER, INTEGER, UNSIGNED, array, asarray, is_array, kind, on, promoted
 
 __all__ = [
     "all", "any", "arange", "argmax", "argmin", "argsort", "broadcast_arrays", "broadcast_to", "concat", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "empty", "empty_like",
@@ -109,8 +109,9 @@ def triu(x, /, *, k=0):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """The array that looks at another library's memory."""
-    return on(_c.from_dlpack(x), device)
+    """The array that looks at another library's memory, or with copy=True has the same elements in memory of its own."""
+    y = _c.from_dlpack(x)
+    return on(_c.constant(y.numpy()) if copy and not is_array(x) else y, device)
 
 
 # --- manipulation ---

@@ -177,13 +177,15 @@ def _as_numbers(value):
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """An array of an array, a number, nested lists of them, or anything with a buffer or DLPack. Integers become int64, floats float32, complex numbers complex64, unless a dtype is given; bools beside numbers count as 0 and 1."""
+    wanted = None if dtype is None else _c.dtype(dtype)
     if is_array(obj):
         x = array("asarray", obj)
-        return on(x if dtype is None else _c.astype(x, dtype), device)
-    wanted = None if dtype is None else _c.dtype(dtype)
+        if copy is False and wanted not in (None, x.dtype):
+            raise errors.InvalidArgument(f"asarray: {x.dtype.name} does not become {wanted.name} without a copy", why="copy is False", fix="leave copy away")
+        return on(x if wanted is None else _c.astype(x, wanted), device)
+    if copy is False:
+        raise errors.InvalidArgument(f"asarray: {errors.a_type(obj)} is copied", why="copy is False, and a tensor has memory of its own", fix="leave copy away, or share memory: lm.xp.from_dlpack(x)")
     if is_scalar(obj) or isinstance(obj, (list, tuple)):
-        if copy is False:
-            raise errors.InvalidArgument("asarray: numbers and lists are copied", why="copy is False", fix="leave copy away")
         if set(_are_bools(obj)) == {True, False}:
             obj = _as_numbers(obj)
         if wanted is None:
