@@ -2,6 +2,7 @@
 // line, or our own kernel instead; nothing leaks, and the same object works afterwards.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -176,16 +177,24 @@ class NcclFaults : public CudaRanks {
     const auto life = [&](Rank& r) {
       std::vector<char> leaves(16, 1);
       OnGpu own(r.stream, leaves), all(r.stream, 48), moved(r.stream, leaves), got(r.stream, 16);
+      const auto four = [](float x) {
+        std::vector<char> out(16);
+        for (size_t i = 0; i < 4; ++i) std::memcpy(out.data() + 4 * i, &x, 4);
+        return out;
+      };
+      OnGpu added(r.stream, four(1));
       const int next = (r.c.rank() + 1) % kRanks, previous = (r.c.rank() + kRanks - 1) % kRanks;
       exec::Executor executor(one_instruction([&](Stream&) {
         r.peers->broadcast(r.stream, moved.data(), 16, 2, "broadcast of 'b'");
         r.peers->all_gather(r.stream, own.data(), all.data(), 16, "all_gather of 'g'");
         r.peers->exchange(r.stream, std::vector<Transfer>{to_rank(next, own.data(), 16), from_rank(previous, got.data(), 16)},
                           "exchange of 'e'");
+        r.peers->sum(r.stream, DType::f32, added.data(), 4, "sum of 's'");
       }));
       executor.run({}, {});
       EXPECT_EQ(all.bytes(), std::vector<char>(48, 1));
       EXPECT_EQ(got.bytes(), std::vector<char>(16, 1));
+      EXPECT_EQ(added.bytes(), four(kRanks));
     };
     run(kRanks, life, patience);
   }
@@ -196,7 +205,7 @@ TEST_F(NcclFaults, EveryFailingCallIsAnErrorOnItsRankAndEndsAll) {
   const std::map<std::string, int> counts = fake().counts;
   const std::set<std::string> never_in_progress{"ncclGetUniqueId", "ncclCommGetAsyncError", "ncclGroupStart"};
   const std::set<std::string> at_the_end{"ncclCommFinalize", "ncclCommDestroy"};  // of a destructor, which throws nothing
-  EXPECT_EQ(counts.size(), 12u) << "eleven functions and the communicators' state";
+  EXPECT_EQ(counts.size(), 13u) << "twelve functions and the communicators' state";
   for (const auto& [call, times] : counts)
     for (const int nth : {1, 2, 3})
       for (const int status : kNcclResults) {
