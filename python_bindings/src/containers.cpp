@@ -15,8 +15,10 @@ constexpr size_t kMostContainers = 1u << 17;
 constexpr size_t kMostParts = 1u << 20;       // of all containers in one walk
 constexpr size_t kMostElements = kMostParts;  // of an iterable
 
+// Looked up in the type's classes: an attribute that is missing costs an AttributeError, for every array of every call.
 bool has_dataclass_fields(PyObject* o) {
-  return !PyType_Check(o) && PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dataclass_fields__");
+  static PyObject* const name = PyUnicode_InternFromString("__dataclass_fields__");
+  return !PyType_Check(o) && _PyType_Lookup(Py_TYPE(o), name);
 }
 
 [[noreturn]] void refuse(const char* what, const std::string& found, const char* why, const char* fix) {

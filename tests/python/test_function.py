@@ -556,3 +556,21 @@ def test_graph_matches_eager_helper():
         return x * len(flips)
     with pytest.raises(AssertionError, match="differs"):
         lm.testing.assert_graph_matches_eager(different, lm.ones(3))
+
+
+def test_arguments_are_not_asked_for_fields_of_dataclasses():
+    asked = []
+
+    class Meta(type):
+        def __getattr__(cls, name):
+            asked.append(name)
+            raise AttributeError(name)
+
+    class Setting(metaclass=Meta):
+        pass
+
+    f, x, setting = lm.function(lambda x, setting: x + 1), lm.ones((2,)), Setting()
+    f(x, setting)
+    asked.clear()
+    f(x, setting)  # an AttributeError for each array and object of a call would be a good part of its time
+    assert "__dataclass_fields__" not in asked
