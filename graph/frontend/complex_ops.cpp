@@ -128,24 +128,41 @@ Complex expm1(const Complex& z) {
   const Real re = choose(far, e.re - 1, choose(is(z.re, -kInf), -1, real * z.im.of(def::cos) - half * half * 2));
   return {choose(is(z.im, 0), real + fixed(abs(z.im)), re), e.im};  // of a zero that is real +0
 }
+// z * 2^(2 power), by which its size is neither subnormal nor beyond the largest number.
+struct Lifted {
+  Complex z;
+  Real root, power;  // 2^-power
+};
+Lifted lifted(const Complex& z) {
+  const Real largest = abs(z.re).with(def::maximum, abs(z.im));
+  const Real tiny = largest < either(z.re, 1e-30, 1e-290), huge = largest.number(either(z.re, 8e37, 4e307)).with(def::less, largest);
+  const auto pick = [&](double of_tiny, double of_huge, double other) {
+    return choose(tiny, of_tiny, choose(huge, of_huge, z.re.number(other)));
+  };
+  const Real factor = pick(std::exp2(108), 0.25, 1);
+  return {{z.re * factor, z.im * factor}, pick(std::exp2(-54), 2, 1), pick(54, -1, 0)};
+}
 // log|z|, also near |z| = 1.
 Complex log(const Complex& z) {
   const Real a = abs(z.re), b = abs(z.im), high = a.with(def::maximum, b), low = a.with(def::minimum, b);
   const Real near = (high < 2) & !(high < 0.5);
   const Real small_high = choose(near, high, high.number(1)), small_low = choose(near, low, low.number(0));
   const Real close = ((small_high - 1) * (small_high + 1) + small_low * small_low).of(def::log1p) * 0.5;
-  return {choose(near, close, size_of(z).of(def::log)), atan2(z.im, z.re)};
+  const Lifted up = lifted(z);
+  return {choose(near, close, size_of(up.z).of(def::log) - up.power * 1.3862943611198906), atan2(z.im, z.re)};
 }
 Complex log1p(const Complex& z) {
   const Real small = size_of(z) < 0.5, a = choose(small, z.re, z.re.number(0)), b = choose(small, z.im, z.im.number(0));
   const Complex moved = log(plus(z, 1));
   return {choose(small, (a * (a + 2) + b * b).of(def::log1p) * 0.5, moved.re), moved.im};
 }
-Complex sqrt(const Complex& z) {
+Complex sqrt(const Complex& given) {
+  const Lifted up = lifted(given);
+  const Complex& z = up.z;
   const Real size = size_of(z), none = is(size, 0), infinite = z.im.of(def::isinf);
   const Real root = sqrt(choose(none, 1, size_of(z.re) * 0.5 + size * 0.5)), twice = root * 2, left = z.re < 0;
   const Real re = choose(left, with_sign(z.im, z.im) / twice, root), im = choose(left, with_sign(root, z.im), z.im / twice);
-  return {choose(infinite, kInf, choose(none, 0, re)), choose(none | infinite, z.im, im)};
+  return {choose(infinite, kInf, choose(none, 0, re * up.root)), choose(none | infinite, z.im, im * up.root)};
 }
 Complex sinh(const Complex& z) {
   const Grown g = grown(z.re, size_of(z.re));
@@ -209,7 +226,9 @@ Complex atanh(const Complex& z) {
   const Far f = far_from(z);
   const Complex& n = f.near;
   const Real a = size_of(n.re), off = 1 - a, b2 = n.im * n.im, infinite = z.re.of(def::isinf) | z.im.of(def::isinf);
-  const Real size = (a * 4 / (off * off + b2)).of(def::log1p) * 0.25, near = choose(n.re < 0, -size, size);
+  const Real pole = is(off, 0) & (abs(n.im) < either(n.im, 1e-18, 1e-150));  // where b^2 would be 0
+  const Real beside = choose(pole, abs(n.im), n.im.number(1)).of(def::log) * -0.5 + 0.34657359027997264;
+  const Real size = choose(pole, beside, (a * 4 / (off * off + b2)).of(def::log1p) * 0.25), near = choose(n.re < 0, -size, size);
   const Real zero = choose(z.re.of(def::isnan), 0, with_sign(z.re.number(0), z.re));
   const Real re = choose(f.is, choose(infinite, zero, reciprocal(f.z).re), near);
   const Real side = choose(z.im.of(def::isnan), kNaN, with_sign(z.im.number(kPi / 2), z.im));
