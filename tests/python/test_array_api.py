@@ -136,6 +136,13 @@ def test_lists_that_mix_kinds_take_the_widest(elements):
     assert widest in (float, complex) or np.asarray(xp.asarray(elements, dtype=xp.int8)).tolist() == list(elements)
 
 
+def test_lists_without_numbers_and_beyond_int64():
+    for given, dtype, shape in [([], "float32", (0,)), ([[]], "float32", (1, 0)), ([[2**63, 1]], "uint64", (1, 2)), (2**64 - 1, "uint64", ()), ([-(2**63), 1], "int64", (2,)), ([[True], [2**63]], "uint64", (2, 1)),
+                                ([np.int8(1)], "int8", (1,)), ([xp.asarray(1), 2], "int64", (2,)), (((1, 2), [3, 4]), "int64", (2, 2))]:
+        x = xp.asarray(given)
+        assert x.dtype.name == dtype and x.shape == shape, given
+
+
 def test_result_types_and_casts():
     for a, b in itertools.product(DTYPES, DTYPES):
         theirs, ours = both(lambda lib: lib.result_type(getattr(lib, a), getattr(lib, b)))

@@ -155,20 +155,13 @@ def on(x, device):
     return x if device is None else x.to(device)
 
 
-def _whole(value):
-    """Whether nested lists hold ints alone, of which one at least."""
-    if isinstance(value, (list, tuple)):
-        return len(value) > 0 and all(_whole(v) or isinstance(v, (list, tuple)) and not v for v in value)
-    return isinstance(value, int) and not isinstance(value, builtins.bool)
-
-
-def _are_bools(value):
-    """For each element of nested lists, whether it is a bool."""
-    if isinstance(value, (list, tuple)):
-        for v in value:
-            yield from _are_bools(v)
-    else:
-        yield isinstance(value, builtins.bool)
+def _types(value):
+    """The types of a number, or of those in nested lists."""
+    if not isinstance(value, (list, tuple)):
+        return {type(value)}
+    found = set(map(type, value))
+    lists = {t for t in found if issubclass(t, (list, tuple))}
+    return found if not lists else (found - lists).union(*(_types(v) for v in value if isinstance(v, (list, tuple))))
 
 
 def _as_numbers(value):
@@ -186,10 +179,12 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if copy is False:
         raise errors.InvalidArgument(f"asarray: {errors.a_type(obj)} is copied", why="copy is False, and a tensor has memory of its own", fix="leave copy away, or share memory: lm.xp.from_dlpack(x)")
     if is_scalar(obj) or isinstance(obj, (list, tuple)):
-        if set(_are_bools(obj)) == {True, False}:
-            obj = _as_numbers(obj)
+        types = _types(obj)
+        if builtins.bool in types and len(types) > 1:
+            obj, types = _as_numbers(obj), types - {builtins.bool} | {int}
         if wanted is None:
-            return on(_c.constant(obj, DEFAULT_INTEGER if _whole(obj) and not _beyond_int64(obj) else None), device)
+            whole = len(types) > 0 and all(issubclass(t, int) and t is not builtins.bool for t in types)
+            return on(_c.constant(obj, DEFAULT_INTEGER if whole and not _beyond_int64(obj) else None), device)
         try:
             return on(_c.constant(obj, wanted), device)
         except errors.TypeMismatch:  # numbers of another kind: converted as astype does
@@ -199,7 +194,11 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
 
 
 def _beyond_int64(value):
-    return any(_beyond_int64(v) for v in value) if isinstance(value, (list, tuple)) else isinstance(value, int) and value >= 2**63
+    if not isinstance(value, (list, tuple)):
+        return value >= 2**63
+    if any(issubclass(t, (list, tuple)) for t in set(map(type, value))):
+        return any(map(_beyond_int64, value))
+    return max(value, default=0) >= 2**63
 
 
 _border.guard(globals())
