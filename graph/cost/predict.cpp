@@ -44,6 +44,14 @@ constexpr double kPieceCycles = 374, kPieceOfMoreRowsCycles = 538, kChainCycles 
 constexpr double kStepCycles = 675 + kCacheLoad, kLossCycles = 2280 - kStepCycles;
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
 constexpr double kTileCycles = 2154, kTileRowCycles = 19.5, kLargeTileCycles = 2010, kLargeTileRowCycles = 51;
+// An interpreted program, for up to four elements of each thread: without its parts, for an input, for an instruction that the interpreter
+// has itself (f32 add, sub, mul), for another one, a call for each element, and for a result. With one warp to each scheduler, and with
+// two.
+struct ProgramCycles {
+  double start, input, quick, other, output;
+};
+constexpr ProgramCycles kProgramOfFewWarps{387, 770, 612, 4 * (339 + 104 + 26), 974}, kProgram{501, 919, 777, 4 * (412 + 107 + 32), 1189};
+constexpr int kElementsAtOnce = 4, kFewWarpsThreads = 128;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
 
@@ -139,12 +147,34 @@ class SectionModel {
   // A block's part of a step, whose accesses are accesses_.
   double cycles(const BlockStep& s) const {
     if (s.kind == StepKind::dense_update) return kStepCycles + cycles_of_update(s);
+    if (s.kind == StepKind::elementwise) return kStepCycles + cycles_of_elementwise(s);
     double bytes = 0;
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
     const double loss = s.kind == StepKind::sparse_cross_entropy ? kLossCycles : 0;  // of ten classes: sums in double, in order
     return kStepCycles + loss + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
   }
-  static double cycles_of_update(const BlockStep& s) {
+  // given: the program's first input is not loaded.
+  double cycles_of_program(int32_t code, bool given, bool few_warps) const {
+    const int32_t* w = places_.codes + code;
+    const ProgramCycles& c = few_warps ? kProgramOfFewWarps : kProgram;
+    double cycles = c.start + (w[0] - given) * c.input + w[3] * c.output;
+    const int32_t* instruction = w + section::kCodeHeader + w[0] + w[1] * section::kCodeConstant;
+    for (int i = 0; i < w[2]; ++i, instruction += section::kCodeInstruction) {
+      const auto op = kernels::ScalarOp(instruction[0] & 0xff);
+      const bool quick = DType(instruction[0] >> 8 & 0xff) == DType::f32 &&
+                         (op == kernels::ScalarOp::add || op == kernels::ScalarOp::sub || op == kernels::ScalarOp::mul);
+      cycles += quick ? c.quick : c.other;
+    }
+    return cycles;
+  }
+  double cycles_of_elementwise(const BlockStep& s) const {
+    const bool by_models = s.partition == section::Partition::models;
+    const double models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1,
+                 elements = std::ceil(double(s.rows) / (by_models ? 1 : s.blocks)) * s.n;
+    const double times = std::ceil(elements / (kElementsAtOnce * section::kBlockThreads));
+    return models * times * cycles_of_program(s.code, false, elements <= kFewWarpsThreads);
+  }
+  double cycles_of_update(const BlockStep& s) const {
     const bool by_models = s.partition == section::Partition::models;
     const double models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1,
                  rows = std::ceil(double(s.k) / (by_models ? 1 : s.blocks));
@@ -152,8 +182,11 @@ class SectionModel {
                  columns = std::ceil(double(s.n) / section::kUpdateColumns);
     const double large = std::floor(rows / (2 * section::kUpdateRows)), all = std::ceil(rows / section::kUpdateRows);
     const double tiles = whole_columns * (all - 2 * large) + (columns - whole_columns) * all;
-    return models *
-           (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows) + tiles * (kTileCycles + kTileRowCycles * s.rows));
+    // A thread has four or eight rows of two columns.
+    const double program = s.code >= 0 && s.descent_w < 0 ? 2 * cycles_of_program(s.code, true, false) : 0;
+    const double of_bias = s.code2 >= 0 && s.descent_w2 < 0 ? columns * cycles_of_program(s.code2, true, true) : 0;
+    return models * (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows + 2 * program) +
+                     tiles * (kTileCycles + kTileRowCycles * s.rows + program) + of_bias);
   }
   static double cycles_of_link(const BlockStep& s) {
     const bool by_models = s.partition == section::Partition::models;

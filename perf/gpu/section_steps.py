@@ -10,6 +10,9 @@ first piece        of a chain: from there until its weights are in shared memory
 step               of any other step: all but its own work
 loss               all of a sparse_cross_entropy of 10 classes, one row for each warp
 update             that work of a dense_update with SGD: half of a layer's weights, 32 x 64, for a batch of 20; whole update: all of them
+program            an interpreted program of two inputs, a product and one result, for four elements of each thread of one warp; on 8 warps: of all
+input, product     of such a program: one more input; one more sum, difference or product of floats. one result, two results: until they are stored
+call               of any other instruction, of one element: the call, the function that is called, and the operation itself (here a sum)
 """
 import os
 import subprocess
@@ -32,6 +35,16 @@ def update_of(own):
             f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!has_bias || with_tiles) return;"]
 
 
+PROGRAM, INPUTS = "section_code.h:const int *w = words + section::kCodeHeader", "section_code.h:v[e] = load_shared_between_blocks("
+PRODUCT, RESULT = "FMUL*4@section_code.h:each([](float a, float b) { return a * b; });", "section_code.h:default: *reinterpret_cast<unsigned*>(p)"
+PROGRAMS = {"program": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}", "RET@section_code.h:run()"],
+            "input": [f"LDG*4@{INPUTS}"] * 2, "product": [PRODUCT] * 2,
+            "one result": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}"], "two results": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*8@{RESULT}"],
+            "call": ["CALL@section_code.h:to[e * threads] = Word(calculate("] * 2,
+            "function": ["section_code.h:if (type == DType::f32 && op == ScalarOp::div)", "CALL@section_code.h:if (type == DType::f32) return apply<float>",
+                         "RET@section_code.h:calculate()"],
+            "operation": ["section_code.h:switch (op) {", "FADD@scalar_ops.h:return a + b;", "RET@section_code.h:apply()"]}
+ON_EIGHT = " on 8 warps"
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
         "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
@@ -42,12 +55,12 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],
         "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "section_rows.h:const float high = highest(x, s.n);",
                  "DADD*10@section_rows.h:const double sum = exponentials(x, p, s.n, high);", "section_rows.h:if (lane() == 0) losses[r] = float(", OVER],
-        "update": update_of(4), "whole update": update_of(8)}
+        "update": update_of(4), "whole update": update_of(8), **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
 OF_TURN = {"warps": 2, "broadcast": [ROWS]}
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
 OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), "first piece": {"warps": 2}, "update": OF_UPDATE,
-           "whole update": OF_UPDATE}
+           "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step(b, s)) break;", "chain=section_chain.h:run_chain()"]
 PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), "first piece": ["loads=section_chain.h:load()"],
