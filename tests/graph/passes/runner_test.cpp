@@ -89,7 +89,9 @@ TEST(PassRunner, WhatEqualInvariantsOfALoopLeadToIsComputedOnce) {
                 "return %2\n"));
   EXPECT_EQ(count(out.inspected, "exp"), 1);
   for (const ir::Node& node : out.inspected.nodes())
-    if (node.op == &ops::def::scan) EXPECT_EQ(count(*node.regions[0], "sin"), 1);
+    if (node.op == &ops::def::scan) {
+      EXPECT_EQ(count(*node.regions[0], "sin"), 1);
+    }
 }
 
 TEST(PassRunner, RefusesUnknownPassNames) {
