@@ -42,7 +42,7 @@ def test_only_the_plugin_needs_mpi_and_it_exports_one_symbol():
     assert not any("mpi" in name for path in FILES for name in needed(path))
     assert [line.split()[-1] for line in output_of("nm", "-D", "--defined-only", MPI_LIBRARY[0]).splitlines()] == ["lamina_mpi"]
     called = {line.split()[-1].partition("@")[0] for line in output_of("nm", "-D", "-u", MPI_LIBRARY[0]).splitlines()}
-    assert "MPI_Isend" in called and not any(re.match(r"MPI_I?(all)?reduce", name, re.I) for name in called)
+    assert "MPI_Isend" in called and {name for name in called if "reduce" in name.lower()} == {"MPI_Iallreduce"}  # for reproducible=False alone
 
 
 # The requirements of manylinux_2_36: the libraries of Debian 12.
@@ -86,7 +86,7 @@ def test_nothing_in_the_library_ends_the_process_or_starts_another():
     called = {line.split()[-1].partition("@")[0] for line in output_of("nm", "-D", "-u", LIBRARY).splitlines()}
     assert "memcpy" in called
     assert called & {"abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "raise", "fork", "vfork", "system", "popen", "execv", "execve", "execvp", "posix_spawn",
-                     "socket", "connect"} == set()
+                     "connect", "listen", "accept", "send", "sendto", "sendmsg"} == set()  # a socket is bound alone, to see whether NCCL's port is free
 
 
 def symbols(objects, kinds):

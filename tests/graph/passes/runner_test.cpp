@@ -71,22 +71,22 @@ TEST(PassRunner, SkipsDisabledPasses) {
 }
 
 TEST(PassRunner, WhatEqualInvariantsOfALoopLeadToIsComputedOnce) {
-  const Optimized out = optimize(
-      ir::parse("%0: f32[4] = input()\n"
-                "%1: f32[4] = input() {index=1}\n"
-                "%2: f32[4] = scan(%0, %1) {carried=1, length=[9]} [\n"
-                "  %0: f32[4] = input()\n"
-                "  %1: f32[4] = input() {index=1}\n"
-                "  %2: f32[4] = exp(%1)\n"
-                "  %3: f32[4] = mul(%0, %2)\n"
-                "  %4: f32[4] = exp(%1)\n"
-                "  %5: f32[4] = mul(%0, %4)\n"
-                "  %6: f32[4] = sin(%3)\n"
-                "  %7: f32[4] = sin(%5)\n"
-                "  %8: f32[4] = sub(%6, %7)\n"
-                "  return %8\n"
-                "]\n"
-                "return %2\n"));
+  const Optimized out =
+      optimize(ir::parse("%0: f32[4] = input()\n"
+                         "%1: f32[4] = input() {index=1}\n"
+                         "%2: f32[4] = scan(%0, %1) {carried=1, length=[9]} [\n"
+                         "  %0: f32[4] = input()\n"
+                         "  %1: f32[4] = input() {index=1}\n"
+                         "  %2: f32[4] = exp(%1)\n"
+                         "  %3: f32[4] = mul(%0, %2)\n"
+                         "  %4: f32[4] = exp(%1)\n"
+                         "  %5: f32[4] = mul(%0, %4)\n"
+                         "  %6: f32[4] = sin(%3)\n"
+                         "  %7: f32[4] = sin(%5)\n"
+                         "  %8: f32[4] = sub(%6, %7)\n"
+                         "  return %8\n"
+                         "]\n"
+                         "return %2\n"));
   EXPECT_EQ(count(out.inspected, "exp"), 1);
   for (const ir::Node& node : out.inspected.nodes())
     if (node.op == &ops::def::scan) {
