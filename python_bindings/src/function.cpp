@@ -34,6 +34,7 @@ struct State {
   bool autograph = true;
   int64_t memory_budget = 0;
   std::vector<Relaxed> relaxed;
+  std::vector<Function> replaced;                                   // by one of a narrower signature: other threads may run its graphs
   int retired_traces = 0;                                           // traces of relaxed graphs replaced by wider ones
   std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects made for them
   TrainableReads trainable;
@@ -171,26 +172,26 @@ Traced trace_body(FunctionObject* self, const Prepared& prepared, std::span<cons
 
 // Traces with the input signature. Open lengths that meet in an op become one, and the function has that signature from then on.
 template <class Trace>
-ConcreteFunction* trace_with_equal_lengths(State& state, const Prepared& prepared, const Trace& traced) {
+std::shared_ptr<ConcreteFunction> trace_with_equal_lengths(State& state, const Prepared& prepared, const Trace& traced) {
   const Function as_given = *state.function;
   for (;;) {
+    const Function used = *state.function;
     std::string error;
     std::exception_ptr thrown;
     try {
-      return traced(*state.function);
+      return traced(used);
     } catch (const Error& e) {
       error = e.what(), thrown = std::current_exception();
     } catch (const nb::python_error& e) {
       if (nb::isinstance(e.value(), nb::module_::import_("lamina.errors").attr("Error"))) error = nb::cast<std::string>(nb::str(e.value()));
       thrown = std::current_exception();
     }
-    FunctionOptions options = state.function->options();
-    if (error.empty() || !make_equal(*options.signature, error, prepared.flat.tensors)) {
-      state.function = as_given;
-      std::rethrow_exception(thrown);
-    }
-    state.retired_traces += state.function->trace_count();
-    state.function.emplace(std::move(options));
+    if (!state.function->same(used)) continue;  // another thread has just found which are equal
+    FunctionOptions options = used.options();
+    const bool again = !error.empty() && make_equal(*options.signature, error, prepared.flat.tensors);
+    if (again && used.trace_count()) state.replaced.push_back(used);
+    state.function = again ? Function(std::move(options)) : as_given;
+    if (!again) std::rethrow_exception(thrown);
   }
 }
 
@@ -201,15 +202,16 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
   prepared = prepared.own(self);
   const auto traced = [&](Function function) {
     ReleasedGil release;  // another tracing thread holds a lock while it runs Python code
-    return &function.get(prepared.arguments(), [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
+    const TracedBody body = [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
       return trace_body(self, prepared, tensors, variables);
-    });
+    };
+    return function.get(prepared.arguments(), body).shared_from_this();
   };
   Relaxed* relaxed = nullptr;
   if (state.relax_shapes && !state.signature)
     relaxed = relax(state.relaxed, prepared.flat.key, prepared.flat.tensors, *state.function, state.of_model, state.retired_traces);
   const Function function = relaxed ? *relaxed->function : *state.function;
-  ConcreteFunction* made = nullptr;
+  std::shared_ptr<ConcreteFunction> made;
   if (relaxed && state.of_model) {
     const std::string key = relaxed->key;
     try {
@@ -229,7 +231,7 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
   }
   warn_of_trace(*made, !state.of_model);
   state.live.add({self->python_function, prepared.values()}, *made);
-  return made->shared_from_this();
+  return made;
 }
 
 PyObject* finish(ConcreteFunction& concrete, std::vector<Tensor> outputs) {
@@ -384,6 +386,7 @@ PyObject* represent(PyObject* o) {
 PyObject* get_trace_count(PyObject* o, void*) {
   const State& state = *self_of(o)->state;
   int traces = state.retired_traces + (state.function ? state.function->trace_count() : 0);
+  for (const Function& f : state.replaced) traces += f.trace_count();
   for (const Relaxed& r : state.relaxed) traces += r.function ? r.function->trace_count() : 0;
   return PyLong_FromLong(traces);
 }

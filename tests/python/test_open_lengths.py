@@ -1,5 +1,6 @@
 """Lengths that a signature leaves open: those that meet in an op are equal, relax_shapes keeps equal ones equal, a model's steps take any number of rows."""
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -75,6 +76,15 @@ def test_lengths_of_two_names_are_two_and_errors_stay():
     with pytest.raises(RuntimeError, match="of the user"):
         g(np.ones(3, F), np.ones(3, F))
     assert len(runs) == 1
+
+
+def test_threads_find_the_equal_lengths_at_once():
+    fn, specs = CASES["stack of three"]
+    for _ in range(20):
+        traced = lm.function(lambda a, b, c: fn(a, b, c), input_signature=[lm.TensorSpec(list(dims), dtype) for *dims, dtype in specs])
+        with ThreadPoolExecutor(4) as pool:
+            shapes = list(pool.map(lambda n: traced(*arguments(specs, [n] * 3)).shape, [3, 4, 5, 6]))
+        assert shapes == [(3, n, 4) for n in (3, 4, 5, 6)] and traced.trace_count == 1
 
 
 @pytest.mark.filterwarnings("ignore::lamina.RetraceWarning")
