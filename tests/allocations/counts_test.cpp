@@ -47,6 +47,7 @@ TEST(Allocations, AProductOfFewColumnsDoesNotCopyTheRowsOfItsLeftOperand) {
     }).join();
     return count;
   };
+  asked(4);                // the first product of a process asks for more
   EXPECT_EQ(asked(4), 1);  // for the right operand
   config::set_threads(threads);
 }
