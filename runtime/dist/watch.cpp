@@ -125,7 +125,7 @@ void Watch::turn() {
   if (asked) conclude(*asked);
   while (const std::optional<Letter> letter = receive())
     if (letter->kind == Kind::verdict) conclude({letter->data, letter->guilty});
-  if (const int number = signal_came()) on_signal(number);
+  if (const int number = signal_came(); number && !stop_) on_signal(number);  // a rank that leaves ends anyway, by its own status
   if (now >= next_beat_ && !stop_) {
     next_beat_ = now + interval_;
     beat();
