@@ -22,6 +22,20 @@ def bits(*values):
     return hashlib.sha256(b"".join(np.asarray(v).tobytes() for v in values)).hexdigest()[:16]
 """
 
+# The losses of steps of a net that learns its input, the net, and what explain says of a step.
+TRAINED = """
+def trained(x, layers, optimizer, steps, **options):
+    lm.random.set_seed(4)
+    net = lm.nn.Sequential([lm.nn.Dense(x.shape[1], activation="tanh") for _ in range(layers)])
+    net(x[:1])
+    def step(x):
+        with lm.GradientTape() as tape: loss = lm.mean(lm.square(net(x) - x))
+        optimizer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+        return loss
+    step = d.data_parallel(step, **options)
+    return [step(rows) for rows in d.shard([x] * steps)], net, step.explain(next(iter(d.shard([x]))))
+"""
+
 
 def array(*shape):
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
@@ -318,21 +332,13 @@ if me == 0: print(f"bits ensemble {bits(history['loss'], *nets.models.model.vari
 
 @needs_mpi
 def test_sums_by_the_library_are_near_the_trees(tmp_path):
-    program = START + """
+    program = START + TRAINED + """
 rng = np.random.default_rng(0)
 x = rng.standard_normal((50, 16)).astype(np.float32)
-def trained(**options):
-    lm.random.set_seed(4)
-    net, own = lm.nn.Sequential([lm.nn.Dense(16, activation="tanh") for _ in range(4)]), lm.optim.SGD(0.1)
-    net(x[:1])
-    def step(x):
-        with lm.GradientTape() as tape: loss = lm.mean(lm.square(net(x) - x))
-        own.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
-        return loss
-    step = d.data_parallel(step, **options)
-    losses = [float(step(rows)) for rows in d.shard([x] * 5)]
-    return losses + [v.numpy() for v in net.variables], step.explain(next(iter(d.shard([x]))))
-(tree, plain), (library, said) = trained(), trained(reproducible=False)
+def results(**options):
+    losses, net, said = trained(x, 4, lm.optim.SGD(0.1), 5, **options)
+    return [v.numpy() for v in losses + net.variables], said
+(tree, plain), (library, said) = results(), results(reproducible=False)
 for a, b in zip(tree, library): np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 assert "reproducible=False" in said and "reproducible=False" not in plain, said
 if d.size() == 3: assert any(not np.array_equal(a, b) for a, b in zip(tree, library)), "the tree has added"
@@ -349,21 +355,14 @@ if me == 0: print("near", flush=True)
 
 @needs_mpi
 def test_buckets_are_exchanged_beside_the_backward_pass_with_the_same_bits(tmp_path):
-    job = python_job(3, START + """
+    job = python_job(3, START + TRAINED + """
 rng = np.random.default_rng(0)
 x = rng.standard_normal((1536, 128)).astype(np.float32)
-def trained(buckets):
-    lm.random.set_seed(4)
-    net, own = lm.nn.Sequential([lm.nn.Dense(128, activation="tanh") for _ in range(8)]), lm.optim.Adam(0.01)
-    net(x[:1])
-    def step(x):
-        with lm.GradientTape() as tape: loss = lm.mean(lm.square(net(x) - x))
-        own.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
-        return loss
-    step = d.data_parallel(step, buckets=buckets)
-    losses = [step(rows) for rows in d.shard([x] * 4)]
-    return bits(*losses, *net.variables, *own.variables), step.explain(next(iter(d.shard([x]))))
-said = {buckets: trained(buckets) for buckets in (None, 1, 4, 100)}
+def results(buckets):
+    own = lm.optim.Adam(0.01)
+    losses, net, said = trained(x, 8, own, 4, buckets=buckets)
+    return bits(*losses, *net.variables, *own.variables), said
+said = {buckets: results(buckets) for buckets in (None, 1, 4, 100)}
 if me == 0:
     assert len({own for own, _ in said.values()}) == 1, said
     beside = {buckets: text.count("all_reduce on cpu:0 stream 1") for buckets, (_, text) in said.items()}
