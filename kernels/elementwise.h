@@ -30,8 +30,6 @@ namespace cpu {
 // out[i][index] = code(in...[index]) over the broadcast of all inputs. Views may be strided; outputs have the full shape. An output may be
 // the same memory as an input of the same shape.
 LAMINA_API void elementwise(Stream&, std::span<const View* const> in, std::span<const View* const> out, const ElementwiseCode& code);
-// The same for n consecutive elements: input i advances by one element if steps[i] is 1; if 0, it is one number.
-LAMINA_API void elementwise_run(const ElementwiseCode& code, const void* const* in, const uint8_t* steps, void* const* out, int64_t n);
 // The same for elements begin to end of matrices with n columns, in row order. Pointers are to row 0; outputs are contiguous.
 struct MatrixSteps {
   uint8_t row, column;  // whether the input has another element in the next row, in the next column; neither: it is one number

@@ -387,18 +387,6 @@ void elementwise(Stream& stream, std::span<const View* const> in, std::span<cons
   Run(code, sources.data(), sinks.data(), space)(0, space.size);
 }
 
-void elementwise_run(const ElementwiseCode& code, const void* const* in, const uint8_t* steps, void* const* out, int64_t n) {
-  FewOrMany<Source, 6> sources(code.inputs.size()), sinks(code.outputs.size());
-  for (size_t i = 0; i < code.inputs.size(); ++i) {
-    sources.data()[i].data = static_cast<char*>(const_cast<void*>(in[i]));
-    sources.data()[i].access = steps[i] || n == 1 ? Access::linear : Access::repeated;
-  }
-  for (size_t o = 0; o < code.outputs.size(); ++o) sinks.data()[o].data = static_cast<char*>(out[o]);
-  Space space;
-  space.size = n;
-  Run(code, sources.data(), sinks.data(), space)(0, n);
-}
-
 void elementwise_matrix(const ElementwiseCode& code, const void* const* in, const MatrixSteps* steps, void* const* out, int64_t n,
                         int64_t begin, int64_t end) {
   FewOrMany<Source, 6> sources(code.inputs.size()), sinks(code.outputs.size());

@@ -61,9 +61,9 @@ void check_all(DType dtype) {
       config::set_cpu_isa(isa);
       std::vector<T> y(x.size());
       const void* in = x.data();
-      const uint8_t step = 1;
+      const cpu::MatrixSteps step{true, true};
       void* out = y.data();
-      cpu::elementwise_run(code, &in, &step, &out, int64_t(x.size()));
+      cpu::elementwise_matrix(code, &in, &step, &out, int64_t(x.size()), 0, int64_t(x.size()));
       for (size_t i = 0; i < x.size(); ++i) {
         if (to_bool) {
           ASSERT_EQ(static_cast<const uint8_t*>(out)[i], uint8_t(want[i])) << "of " << float(x[i]);

@@ -45,9 +45,9 @@ float one(const ElementwiseCode& code, std::vector<float> in) {
   float out = 0;
   std::vector<const void*> pointers;
   for (float& v : in) pointers.push_back(&v);
-  const std::vector<uint8_t> steps(in.size(), 1);
+  const std::vector<cpu::MatrixSteps> steps(in.size(), {true, true});
   void* to = &out;
-  cpu::elementwise_run(code, pointers.data(), steps.data(), &to, 1);
+  cpu::elementwise_matrix(code, pointers.data(), steps.data(), &to, 1, 0, 1);
   return out;
 }
 
@@ -158,9 +158,9 @@ TEST(ElementwiseKernel, RunsRepeatOperandsWithStepZero) {
     const float rate = 0.25f;
     for (float v : a) want.push_back(v - rate * 3.0f);
     const void* in[] = {a.data(), &rate};
-    const uint8_t steps[] = {1, 0};
+    const cpu::MatrixSteps steps[] = {{true, true}, {false, false}};
     void* out[] = {a.data()};
-    cpu::elementwise_run(code, in, steps, out, n);
+    cpu::elementwise_matrix(code, in, steps, out, n, 0, n);
     EXPECT_EQ(a, want);
   }
 }
