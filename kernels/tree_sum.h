@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
@@ -28,6 +29,13 @@ template <class T>
 struct AddedAs<T> {
   using type = std::make_unsigned_t<T>;
 };
+
+// The joins of a sum that adds one array after the other.
+inline std::vector<uint8_t> one_by_one(size_t arrays) {
+  std::vector<uint8_t> joins(arrays, 1);
+  joins[0] = 0;
+  return joins;
+}
 
 // Calls f<From, To, AddedAs>() for the types of a sum.
 template <class F>

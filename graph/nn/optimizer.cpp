@@ -44,13 +44,12 @@ constexpr int64_t kGoodSteps = 2000;
 
 Optimizer::Optimizer(std::string name, const Rate& learning_rate, const UpdateOptions& options, bool counts)
     : name_(std::move(name)), update_options_(options) {
-  const auto refuse = [&](const std::string& what, const char* why, const char* fix) {
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": ", what), .where = "", .why = why, .fix = fix});
-  };
   if (options.gradient_accumulation_steps < 1)
-    refuse(cat("gradient_accumulation_steps ", options.gradient_accumulation_steps), "it is how many calls make a step", "pass 1 or more");
-  if (options.ema_momentum && !(*options.ema_momentum >= 0 && *options.ema_momentum < 1))
-    refuse(cat("ema_momentum ", *options.ema_momentum), "it is the share of the average that is kept", "pass 0.99");
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": gradient_accumulation_steps ", options.gradient_accumulation_steps),
+                                              .where = "",
+                                              .why = "it is how many calls make a step",
+                                              .fix = "pass 1 or more"});
+  if (options.ema_momentum) require("ema_momentum", *options.ema_momentum, Range::below_one);
   if (std::holds_alternative<Schedule>(learning_rate)) {
     schedule_ = std::get<Schedule>(learning_rate);
   } else {

@@ -26,8 +26,8 @@ def save(what, path, signatures: dict | None = None) -> None:
     names.
     What an attribute holds is saved when it is a Variable, a tensor or array, a number, text, None, a module, a function, or a list, tuple or dict of these;
     access to anything else raises StateError in the loaded program, with what it was.
-    Raises StateError when there is no graph to save, InvalidArgument for modules more than 200 levels deep and for a name that ends as other files do (.keras, .onnx, .pt), BadFile where the folder cannot be
-    written, TypeMismatch for what is no such thing.
+    Raises StateError when there is no graph to save, InvalidArgument for modules more than 200 levels deep and for a name that ends as other files do (.keras,
+    .onnx, .pt), BadFile where the folder cannot be written, TypeMismatch for what is no such thing.
     """
     path = os.fsdecode(path)
     ending = os.path.splitext(path)[1].lower()

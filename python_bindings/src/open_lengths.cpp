@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
 
 namespace lamina::python {
 namespace {
 
-using Place = std::function<void(size_t tensor, size_t axis, Dim& length)>;
-
-template <class Types>
-void for_each_length(Types& types, const Place& visit) {
+// Calls visit(tensor, axis, length).
+template <class Types, class Visit>
+void for_each_length(Types& types, const Visit& visit) {
   for (size_t i = 0; i < types.size(); ++i)
     for (size_t axis = 0; axis < types[i].shape.size(); ++axis) visit(i, axis, types[i].shape[axis]);
 }
@@ -120,12 +118,9 @@ bool make_equal(std::vector<TensorSpec>& signature, std::string_view error, std:
   for (const Named& a : named)
     for (const Named& b : named) {
       if (&b <= &a || a.name == b.name || (a.length.known() && b.length.known() && a.length != b.length)) continue;
-      const bool both_given = *a.in_signature != any_length() && *b.in_signature != any_length();
-      if (both_given) continue;
-      const Dim one = *a.in_signature != any_length()   ? *a.in_signature
-                      : *b.in_signature != any_length() ? *b.in_signature
-                                                        : new_length(signature);
-      *a.in_signature = *b.in_signature = one;
+      const bool a_named = *a.in_signature != any_length(), b_named = *b.in_signature != any_length();
+      if (a_named && b_named) continue;
+      *a.in_signature = *b.in_signature = a_named ? *a.in_signature : b_named ? *b.in_signature : new_length(signature);
       return true;
     }
   return false;

@@ -10,8 +10,8 @@ namespace lamina::python {
 
 // Observes the traces of all Functions from now on.
 void watch_retraces();
-// Issues what there is to say about the trace that this thread has just made. Call it when Python may run again; throws if warnings are
-// errors.
+// Issues what there is to say about the trace that this thread has just made; of_retraces: also that it was traced again. Call it when
+// Python may run again; throws if warnings are errors.
 void warn_of_trace(const ConcreteFunction& traced, bool of_retraces);
 
 }  // namespace lamina::python

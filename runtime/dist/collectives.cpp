@@ -121,14 +121,11 @@ void sum_by_library(const Place& at, const SumOf& sum, const void* leaves, void*
   void* added = wire == sum.dtype ? result : room.data();
   std::vector<const void*> arrays;
   for (int64_t i = 0; i < own.size(); ++i) arrays.push_back(static_cast<const char*>(leaves) + size_t(i) * leaf);
-  std::vector<uint8_t> joins(arrays.size(), 1);
-  joins[0] = 0;
-  at.add({.from = sum.dtype, .to = wire, .count = sum.count, .joins = joins.data()}, arrays, added);
+  at.add({.from = sum.dtype, .to = wire, .count = sum.count, .joins = one_by_one(arrays.size()).data()}, arrays, added);
   at.sum(wire, added, sum.count);
   if (wire == sum.dtype) return;
   const void* one[] = {added};
-  joins.assign(1, 0);
-  at.add({.from = wire, .to = sum.dtype, .count = sum.count, .joins = joins.data()}, one, result);
+  at.add({.from = wire, .to = sum.dtype, .count = sum.count, .joins = one_by_one(1).data()}, one, result);
 }
 
 void check_sum(const char* op, const Communicator& c, const SumOf& sum, Subject subject) {

@@ -51,9 +51,7 @@ void Communicator::sum(DType dtype, void* data, int64_t count) {
   all_gather(data, all.data(), bytes);
   std::vector<const void*> arrays;
   for (int r = 0; r < size_; ++r) arrays.push_back(all.data() + size_t(r) * bytes);
-  std::vector<uint8_t> joins(arrays.size(), 1);
-  joins[0] = 0;
-  cpu::tree_sum({.from = dtype, .to = dtype, .count = count, .joins = joins.data()}, arrays, data);
+  cpu::tree_sum({.from = dtype, .to = dtype, .count = count, .joins = one_by_one(arrays.size()).data()}, arrays, data);
 }
 
 void Communicator::wait(const std::function<bool()>& done) {
