@@ -100,18 +100,7 @@ Lowering epoch(int blocks) {
 
 Lowering loops(int blocks) {
   const LoopsAsTheyAre whole;
-  auto f = function([](Tensor x, Tensor w, Tensor xs) {
-    const Tensor big = matmul(x, w) * 2.0f;
-    auto [last, outs] = scan(
-        [&](Tensor s, Tensor row) {
-          const Tensor t = matmul(s + row, w);
-          return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
-        },
-        big, xs);
-    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last,
-                                  {.maximum_iterations = 3, .names = {}});
-    return std::pair(matmul(end, w), outs);
-  });
+  auto f = tests::loops_and_a_branch();
   return {"scan, cond and while", tests::program_of(f.concrete(some({6, 4}), some({4, 4}, 4), some({3, 6, 4}, 2)).graph()), blocks};
 }
 

@@ -29,21 +29,9 @@ Tensor on_host(Shape shape, int seed = 0) {
   return some(shape, seed);
 }
 
-// Two layers, trained with momentum.
-struct Net {
-  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"),
-                               Variable(some({8, 3}, 5), "kernel")};
-  std::shared_ptr<optim::Optimizer> optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
-  Tensor step(Tensor x, Tensor y) {
-    GradientTape tape;
-    const Tensor cost = mean(square(matmul(tanh(matmul(x, layers[0]) + layers[1]), layers[2]) - y));
-    optimizer->apply_gradients(tape.gradient(cost, layers), layers);
-    return cost;
-  }
-};
 std::shared_ptr<const exec::Program> training(int64_t batches) {
   const LoopsAsTheyAre whole;
-  auto step = scan_over_batches(std::make_shared<Net>());
+  auto step = scan_over_batches(std::make_shared<tests::TwoLayers>());
   return program_of(step.concrete(some({batches, 5, 12}), some({batches, 5, 3}, 3)).graph());
 }
 void expect_bits(const std::vector<std::vector<float>>& want, const std::vector<std::vector<float>>& got, const std::string& what) {
@@ -124,7 +112,7 @@ Outcome train_from_host() {
   const LoopsAsTheyAre whole;
   const Tensor xs = on_host({9, 5, 12}), ys = on_host({9, 5, 3}, 3);
   const DeviceScope scope(parse_device("gpu:0"));
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<tests::TwoLayers>();
   auto step = scan_over_batches(net);
   step(xs, ys);
   Outcome run;
@@ -196,17 +184,7 @@ TEST(SectionInfeed, EndsWithTheLaunch) {
   const Tensor bad = on_host_too();
   const DeviceScope scope(parse_device("gpu:0"));
   const Variable w(some({12, 5}), "kernel");
-  auto step = function([&](Tensor xs, Tensor ys) {
-    return scan(
-               [&](Tensor total, std::tuple<Tensor, Tensor> batch) {
-                 GradientTape tape;
-                 const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
-                 w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
-                 return std::pair(total + cost, cost);
-               },
-               tensor({0.0f}, {}), std::tuple(xs, ys))
-        .second;
-  });
+  auto step = tests::classifier_over_batches(w);
   const std::vector<float> start = w.read().to_vector<float>();
   const std::vector<float> first = step(xs, good).to_vector<float>();
   const std::vector<float> before = w.read().to_vector<float>();

@@ -35,18 +35,6 @@ using tests::Trial;
 
 Tensor some(Shape shape, int seed = 0) { return tests::patterned(shape, 0.02f, seed); }
 
-// Two layers whose Variables are assigned in a scan over batches.
-struct Net {
-  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"),
-                               Variable(some({8, 3}, 5), "kernel")};
-  std::shared_ptr<optim::Optimizer> optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
-  Tensor step(Tensor x, Tensor y) {
-    GradientTape tape;
-    const Tensor cost = mean(square(matmul(tanh(matmul(x, layers[0]) + layers[1]), layers[2]) - y));
-    optimizer->apply_gradients(tape.gradient(cost, layers), layers);
-    return cost;
-  }
-};
 std::shared_ptr<const exec::Program> program_on(const char* device, const ir::Graph& g) {
   return compile::compile(passes::optimize(g).graph,
                           {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
@@ -67,7 +55,7 @@ void expect_one_section(const ir::Graph& g, const std::vector<int>& grids, doubl
 }
 
 TEST(SectionLoops, TrainOverBatchesAsTheCpuDoes) {
-  auto step = scan_over_batches(std::make_shared<Net>());
+  auto step = scan_over_batches(std::make_shared<tests::TwoLayers>());
   expect_one_section(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph(), {1, 2, 7});
 }
 
@@ -157,18 +145,7 @@ TEST(SectionLoops, HaveGradients) {
 // none.
 TEST(SectionLoops, EveryBarrierIsNeeded) {
   if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
-  auto f = function([](Tensor x, Tensor w, Tensor xs) {
-    const Tensor big = matmul(x, w) * 2.0f;
-    auto [last, outs] = scan(
-        [&](Tensor s, Tensor row) {
-          const Tensor t = matmul(s + row, w);
-          return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
-        },
-        big, xs);
-    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last,
-                                  {.maximum_iterations = 3, .names = {}});
-    return std::pair(matmul(end, w), outs);
-  });
+  auto f = tests::loops_and_a_branch();
   ir::Graph g = f.concrete(some({9, 8}), some({8, 8}, 4), some({3, 9, 8}, 2)).graph();
   for (int n = 0; n < g.size(); ++n)  // one block writes the number of iterations, which all of them read
     if (g[n].op == &ops::def::while_loop) {
@@ -256,7 +233,7 @@ TEST(SectionLoops, EndWhenInterrupted) {
 
 // Planted bug: a block never arrives. The others stop by themselves.
 TEST(SectionLoops, ReportABlockThatNeverComes) {
-  auto step = scan_over_batches(std::make_shared<Net>());
+  auto step = scan_over_batches(std::make_shared<tests::TwoLayers>());
   Trial trial(looping_program(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph()));
   const auto plan = trial.plan(5);
   auto* turns = reinterpret_cast<BlockTurn*>(plan->plan.bytes.data() + plan->plan.program.turns_at);
@@ -282,7 +259,7 @@ TEST(SectionLoops, ATracedEpochIsOneLaunch) {
   auto train = [&](const char* device) {
     const DeviceScope scope(parse_device(device));
     const Tensor xs = some({6, 5, 12}), ys = some({6, 5, 3}, 3);
-    const auto net = std::make_shared<Net>();
+    const auto net = std::make_shared<tests::TwoLayers>();
     auto step = scan_over_batches(net);
     Outcome run;
     step(xs, ys);
@@ -321,17 +298,7 @@ TEST(SectionLoops, ABadLabelLeavesTheWeightsUnchanged) {
   const DeviceScope scope(parse_device("gpu:0"));
   const LoopsAsTheyAre whole;
   const Variable w(some({12, 5}), "kernel");
-  auto step = function([&](Tensor xs, Tensor ys) {
-    return scan(
-               [&](Tensor total, std::tuple<Tensor, Tensor> batch) {
-                 GradientTape tape;
-                 const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
-                 w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
-                 return std::pair(total + cost, cost);
-               },
-               tensor({0.0f}, {}), std::tuple(xs, ys))
-        .second;
-  });
+  auto step = tests::classifier_over_batches(w);
   const Tensor xs = some({3, 2, 12});
   step(xs, tensor(std::vector<int64_t>{1, 2, 3, 4, 0, 1}, {3, 2}));
   const std::vector<float> before = w.read().to_vector<float>();
