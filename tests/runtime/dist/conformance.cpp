@@ -1,5 +1,6 @@
 #include "tests/runtime/dist/conformance.h"
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -173,7 +174,8 @@ std::string sums_by_the_library(Communicator& c) {
       std::vector<char> all(result.size() * size_t(c.size()));
       all_gather(c, DType::u8, result.data(), all.data(), int64_t(result.size()));
       for (int r = 0; r < c.size(); ++r)
-        if (std::memcmp(all.data() + size_t(r) * result.size(), result.data(), result.size()) != 0) return what + " differs between ranks";
+        if (!std::equal(result.begin(), result.end(), all.begin() + r * std::ptrdiff_t(result.size())))
+          return what + " differs between ranks";
       std::string wrong;
       with_dtype(dtype, [&]<class T>() {
         const double unit = std::is_integral_v<T> ? 0 : dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f16 ? 0x1p-9 : 0x1p-20;
