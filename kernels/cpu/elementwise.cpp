@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/elementwise_table.h"
 #include "kernels/cpu/strided.h"
+#include "kernels/known_codes.h"
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "runtime/device/thread_pool.h"
@@ -37,6 +38,23 @@ std::string print(const ElementwiseCode& code) {
   text += code.instructions.empty() ? "->" : " ->";
   for (int r : code.outputs) text += " " + named(r);
   return text;
+}
+
+int known_code(const ElementwiseCode& code) {
+  const auto is = [&](const KnownCode& row) {
+    if (code.instructions.size() != size_t(row.instructions) || code.inputs.size() != size_t(row.inputs) ||
+        code.constants.size() != size_t(row.constants) || code.outputs.size() != size_t(row.outputs))
+      return false;
+    for (int i = 0; i < row.instructions; ++i) {
+      const auto& in = code.instructions[size_t(i)];
+      const KnownCode::Instruction& like = row.code[i];
+      if (in.op != like.op || in.type != DType::f32 || in.a != like.a || (operands(in.op) > 1 && in.b != like.b)) return false;
+    }
+    return std::equal(code.outputs.begin(), code.outputs.end(), row.output);
+  };
+  for (int k = 0; k < kKnownCodes; ++k)
+    if (is(known::kCodes[k])) return k;
+  return -1;
 }
 
 namespace cpu {
@@ -95,7 +113,9 @@ class Run {
         space_(space),
         first_constant_(int(code.inputs.size())),
         first_result_(first_constant_ + int(code.constants.size())),
-        registers_(first_result_ + int(code.instructions.size())) {}
+        registers_(first_result_ + int(code.instructions.size())),
+        known_(known_of(code, in)),
+        numbers_(known_ < 0 ? 0 : known::kCodes[known_].numbers) {}
 
   void operator()(int64_t begin, int64_t end) {
     if (begin >= end) return;
@@ -110,12 +130,23 @@ class Run {
   }
 
  private:
+  static constexpr int16_t kSlot = -1, kInLoop = -2;
+
+  // The number of a known program with such inputs, or -1.
+  static int known_of(const ElementwiseCode& code, const Source* in) {
+    const int k = known_code(code);
+    for (size_t i = 0; k >= 0 && i < code.inputs.size(); ++i)
+      if (known::kCodes[k].numbers >> i & 1 && in[i].access != Access::repeated) return -1;
+    return k;
+  }
+
   bool needs_scratch(int input) const { return in_[input].access != Access::linear || is_half(code_.inputs[size_t(input)]); }
 
   // An instruction may write directly to output o's memory if no input there is needed later.
   bool direct(int o) const {
     int r = code_.outputs[size_t(o)];
     if (r < first_result_ || out_[o].access != Access::linear || is_half(code_.register_type(r))) return false;
+    if (known_ >= 0) return true;  // its loop reads all inputs of an element before it writes
     for (int i = 0; i < first_constant_; ++i) {
       if (in_[i].data != out_[o].data || needs_scratch(i)) continue;
       for (size_t k = size_t(r - first_result_) + 1; k < code_.instructions.size(); ++k) {
@@ -128,11 +159,12 @@ class Run {
     return true;
   }
 
-  bool needs_slot(int r) const { return r < first_constant_ ? needs_scratch(r) : written_[r] < 0; }
+  bool needs_slot(int r) const { return r < first_constant_ ? needs_scratch(r) && !(numbers_ >> r & 1) : written_[r] == kSlot; }
 
   void prepare(char** pointers, int16_t* written, int64_t begin, int64_t end) {
     reg_ = pointers, written_ = written;
-    for (int r = 0; r < registers_; ++r) written_[r] = -1, reg_[r] = nullptr;
+    for (int r = 0; r < registers_; ++r) written_[r] = known_ < 0 ? kSlot : kInLoop, reg_[r] = nullptr;
+    for (int16_t r : code_.outputs) written_[r] = kSlot;
     for (int o = 0; o < int(code_.outputs.size()); ++o)
       if (int16_t& w = written_[code_.outputs[size_t(o)]]; w < 0 && direct(o)) w = int16_t(o);
     int slots = 0, widest = 1;
@@ -166,7 +198,7 @@ class Run {
 
   void blocks(int64_t begin, int64_t end) {
     const int64_t longest = std::min(block_, end - begin);
-    for (size_t c = 0; c < code_.constants.size(); ++c)
+    for (size_t c = 0; c < code_.constants.size() && known_ < 0; ++c)
       fill_constant(table_, code_.constants[c].first, code_.constants[c].second, reg_[size_t(first_constant_) + c], longest);
     for (int i = 0; i < first_constant_; ++i)
       if (in_[i].access == Access::repeated) repeat(i, longest);
@@ -184,6 +216,10 @@ class Run {
   }
 
   void repeat(int i, int64_t n) {
+    if (numbers_ >> i & 1) {
+      reg_[i] = in_[i].data;
+      return;
+    }
     DType d = code_.inputs[size_t(i)];
     alignas(8) char element[8];
     if (is_half(d))
@@ -221,7 +257,22 @@ class Run {
     if (!reuse) periodic_loaded_ = cursor.in_row == 0 ? m : 0;
   }
 
+  void execute_known(int64_t at, int64_t m) {
+    const KnownCode& known = known::kCodes[known_];
+    const float* in[std::size(KnownCode().code)];
+    float constants[std::size(KnownCode().code)], *out[std::size(KnownCode().output)];
+    for (int i = 0; i < known.inputs; ++i) in[i] = reinterpret_cast<const float*>(reg_[i]);
+    for (int c = 0; c < known.constants; ++c) constants[c] = element_of<float>(code_.constants[size_t(c)].second);
+    for (int o = 0; o < known.outputs; ++o) {
+      char*& to = reg_[known.output[o]];
+      if (written_[known.output[o]] >= 0) to = out_[o].data + size_t(at) * sizeof(float);
+      out[o] = reinterpret_cast<float*>(to);
+    }
+    table_.known[known_](m, in, constants, out);
+  }
+
   void execute(int64_t at, int64_t m) {
+    if (known_ >= 0) return execute_known(at, m);
     for (size_t k = 0; k < code_.instructions.size(); ++k) {
       const auto& in = code_.instructions[k];
       const int r = first_result_ + int(k);
@@ -274,8 +325,10 @@ class Run {
   const Source* out_;
   const Space& space_;
   const int first_constant_, first_result_, registers_;
+  const int known_;  // its number in known::kCodes, or -1
+  const unsigned numbers_;
   char** reg_ = nullptr;        // where each register's block is
-  int16_t* written_ = nullptr;  // per register: the output whose memory it uses, or -1
+  int16_t* written_ = nullptr;  // per register: the output whose memory it uses, or kSlot, or kInLoop: only in a known program's loop
   int64_t block_ = kBlock;
   int64_t periodic_loaded_ = 0;  // number of loaded elements of periodic operands, from the start of a row
   bool long_rows_ = false;       // blocks end at row ends

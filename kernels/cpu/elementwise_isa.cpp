@@ -3,6 +3,8 @@
 #include <immintrin.h>
 #endif
 
+#include <utility>
+
 #include "kernels/cpu/elementwise_table.h"
 
 namespace lamina::kernels::cpu::LAMINA_ISA {
@@ -108,6 +110,39 @@ void pair(int64_t n, void* out, const void* a, const void* b, const void* c) {
   }
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = both(i);
+}
+
+template <int which>
+constexpr KnownCode known_of = known::kCodes[which];
+
+template <int which, int... I, int... C, int... K, int... O>
+[[gnu::always_inline]] inline void known_loop(int64_t n, const float* const* in, const float* constants, float* const* out,
+                                              std::integer_sequence<int, I...>, std::integer_sequence<int, C...>,
+                                              std::integer_sequence<int, K...>, std::integer_sequence<int, O...>) {
+  constexpr int first_result = known_of<which>.inputs + known_of<which>.constants;
+  const float* const x[] = {in[I]...};
+  const float number[] = {*in[I]...}, constant[] = {constants[C]...};
+  float* const to[] = {out[O]...};
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    float v[first_result + known_of<which>.instructions];
+    ((v[I] = known_of<which>.numbers >> I & 1 ? number[I] : x[I][i]), ...);
+    ((v[known_of<which>.inputs + C] = constant[C]), ...);
+    ((v[first_result + K] = apply<known_of<which>.code[K].op>(v[known_of<which>.code[K].a], v[known_of<which>.code[K].b], 0.0f)), ...);
+    ((to[O][i] = v[known_of<which>.output[O]]), ...);
+  }
+}
+template <int which>
+void known_loop(int64_t n, const float* const* in, const float* constants, float* const* out) {
+  known_loop<which>(n, in, constants, out, std::make_integer_sequence<int, known_of<which>.inputs>(),
+                    std::make_integer_sequence<int, known_of<which>.constants>(),
+                    std::make_integer_sequence<int, known_of<which>.instructions>(),
+                    std::make_integer_sequence<int, known_of<which>.outputs>());
+}
+template <int... which>
+constexpr ElementwiseTable with_known_loops(ElementwiseTable table, std::integer_sequence<int, which...>) {
+  ((table.known[which] = known_loop<which>), ...);
+  return table;
 }
 
 template <class From, class To>
@@ -229,28 +264,30 @@ constexpr Loop cast_of() {
 
 }  // namespace
 
-extern const ElementwiseTable elementwise_table = {
-    .loops =
-        {
+extern constinit const ElementwiseTable elementwise_table = with_known_loops(
+    {
+        .loops =
+            {
 #define ELEMENTWISE(name, ...) LAMINA_ROW(loop_of, ScalarOp::name),
 #include "kernels/shared/elementwise_ops.inc"
-        },
-    .casts = {LAMINA_CASTS(0), LAMINA_CASTS(1), LAMINA_CASTS(2), LAMINA_CASTS(3), LAMINA_CASTS(4), LAMINA_CASTS(5), LAMINA_CASTS(6),
-              LAMINA_CASTS(7), LAMINA_CASTS(8), LAMINA_CASTS(9)},
-    .to_bool = {bool_loop<TypeOf<0>::type>, bool_loop<TypeOf<1>::type>, bool_loop<TypeOf<2>::type>, bool_loop<TypeOf<3>::type>,
-                bool_loop<TypeOf<4>::type>, bool_loop<TypeOf<5>::type>, bool_loop<TypeOf<6>::type>, bool_loop<TypeOf<7>::type>,
-                bool_loop<TypeOf<8>::type>, bool_loop<TypeOf<9>::type>},
-    .to_half = {half_loop<TypeOf<0>::type>, half_loop<TypeOf<1>::type>, half_loop<TypeOf<2>::type>, half_loop<TypeOf<3>::type>,
-                half_loop<TypeOf<4>::type>, nullptr, half_loop<TypeOf<6>::type>, half_loop<TypeOf<7>::type>, half_loop<TypeOf<8>::type>,
-                half_loop<TypeOf<9>::type>},
-    .f16_to_f32 = f16_to_f32,
-    .f32_to_f16 = f32_to_f16,
-    .bf16_to_f32 = bf16_to_f32,
-    .f32_to_bf16 = f32_to_bf16,
-    .round_f16 = round_f16,
-    .round_bf16 = round_bf16,
-    .fill = {fill<uint8_t>, fill<uint16_t>, fill<uint32_t>, fill<uint64_t>},
-    .pairs = {LAMINA_PAIRS(float), LAMINA_PAIRS(double)},
-};
+            },
+        .casts = {LAMINA_CASTS(0), LAMINA_CASTS(1), LAMINA_CASTS(2), LAMINA_CASTS(3), LAMINA_CASTS(4), LAMINA_CASTS(5), LAMINA_CASTS(6),
+                  LAMINA_CASTS(7), LAMINA_CASTS(8), LAMINA_CASTS(9)},
+        .to_bool = {bool_loop<TypeOf<0>::type>, bool_loop<TypeOf<1>::type>, bool_loop<TypeOf<2>::type>, bool_loop<TypeOf<3>::type>,
+                    bool_loop<TypeOf<4>::type>, bool_loop<TypeOf<5>::type>, bool_loop<TypeOf<6>::type>, bool_loop<TypeOf<7>::type>,
+                    bool_loop<TypeOf<8>::type>, bool_loop<TypeOf<9>::type>},
+        .to_half = {half_loop<TypeOf<0>::type>, half_loop<TypeOf<1>::type>, half_loop<TypeOf<2>::type>, half_loop<TypeOf<3>::type>,
+                    half_loop<TypeOf<4>::type>, nullptr, half_loop<TypeOf<6>::type>, half_loop<TypeOf<7>::type>, half_loop<TypeOf<8>::type>,
+                    half_loop<TypeOf<9>::type>},
+        .f16_to_f32 = f16_to_f32,
+        .f32_to_f16 = f32_to_f16,
+        .bf16_to_f32 = bf16_to_f32,
+        .f32_to_bf16 = f32_to_bf16,
+        .round_f16 = round_f16,
+        .round_bf16 = round_bf16,
+        .fill = {fill<uint8_t>, fill<uint16_t>, fill<uint32_t>, fill<uint64_t>},
+        .pairs = {LAMINA_PAIRS(float), LAMINA_PAIRS(double)},
+    },
+    std::make_integer_sequence<int, kKnownCodes>());
 
 }  // namespace lamina::kernels::cpu::LAMINA_ISA

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/known_codes.h"
 #include "kernels/shared/scalar_ops.h"
 #include "runtime/core/dtype.h"
 
@@ -15,6 +16,9 @@ inline constexpr int kComputes = 10;
 // out[i] = op(a[i], b[i], c[i]) for n consecutive elements, with as many operands as the op has. out may be an operand.
 using Loop = void (*)(int64_t n, void* out, const void* a, const void* b, const void* c);
 
+// A known program on n consecutive elements. An output may be an input.
+using KnownLoop = void (*)(int64_t n, const float* const* in, const float* constants, float* const* out);
+
 struct ElementwiseTable {
   Loop loops[kScalarOps][kComputes];  // null if the op does not support the type
   Loop casts[kComputes][kComputes];   // null from a type to itself
@@ -25,6 +29,7 @@ struct ElementwiseTable {
   Loop fill[4];                // out[i] = a[0], for elements of 1, 2, 4 and 8 bytes
   // Two operations in one loop: out = (a p b) q c, or with `turned` c q (a p b). [is f64][p][q][turned], p and q as in kPaired.
   Loop pairs[2][3][3][2];
+  KnownLoop known[kKnownCodes];
 };
 inline constexpr ScalarOp kPaired[] = {ScalarOp::add, ScalarOp::sub, ScalarOp::mul};
 

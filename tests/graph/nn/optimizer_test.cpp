@@ -6,6 +6,7 @@
 #include "graph/frontend/typed_function.h"
 #include "graph/functions/op_functions.h"
 #include "tests/graph/nn/near.h"
+#include "tests/kernels/cpu/known_program.h"
 
 namespace lamina::optim {
 namespace {
@@ -228,6 +229,33 @@ TEST(Optimizer, ListsItsState) {
   SGD sgd;
   sgd.build({w});
   EXPECT_EQ(names(sgd), std::vector<std::string>{"sgd/learning_rate"});
+}
+
+// A changed formula would run several times slower, with no other sign.
+TEST(Optimizers, UpdatesOfLayersAreKnownPrograms) {
+  std::map<std::string, std::pair<std::unique_ptr<Optimizer>, Doubles>> all;
+  all["momentum"] = {std::make_unique<SGD>(0.1, 0.75), Doubles{0.75}};
+  all["Nesterov momentum"] = {std::make_unique<SGD>(0.1, 0.75, true), Doubles{0.75}};
+  all["Adam"] = {std::make_unique<Adam>(0.1), Doubles{0.1, 0.001, 1e-7}};
+  all["AdamW"] = {std::make_unique<AdamW>(0.1), Doubles{0.1, 0.001, 1e-7}};
+  all["Nadam"] = {std::make_unique<Nadam>(0.1), Doubles{0.1, 0.001, 1e-7}};
+  all["RMSprop"] = {std::make_unique<RMSprop>(0.1), Doubles{0.1, 0.9, 1e-7}};
+  all["Adagrad"] = {std::make_unique<Adagrad>(0.1), Doubles{1e-7}};
+  all["Lion"] = {std::make_unique<Lion>(0.1), Doubles{0.1, 0.01}};
+  for (const kernels::KnownCode& known : kernels::known::kCodes) {
+    ASSERT_TRUE(all.contains(known.name)) << known.name;
+    const auto& [optimizer, constants] = all[known.name];
+    const Variable w(test::tensor_of(test::draws(12, 21, -2, 2), {3, 4}, DType::f32), "w");
+    const Tensor x = test::tensor_of(test::draws(6, 22, -2, 2), {2, 3}, DType::f32);
+    auto step = function([&](Tensor x) {
+      GradientTape tape;
+      const Tensor cost = sum(square(matmul(x, w)));
+      optimizer->apply_gradients(tape.gradient(cost, w), {w});
+      return cost;
+    });
+    step(x);
+    EXPECT_NE(step.explain(x).find(kernels::print(kernels::code_of(known, constants)) + "\n"), std::string::npos) << step.explain(x);
+  }
 }
 
 }  // namespace

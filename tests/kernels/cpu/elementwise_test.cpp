@@ -8,8 +8,10 @@
 #include <random>
 
 #include "kernels/cpu/elementwise_table.h"
+#include "kernels/known_codes.h"
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "tests/kernels/cpu/known_program.h"
 
 namespace lamina::kernels {
 namespace {
@@ -163,6 +165,65 @@ TEST(ElementwiseKernel, RunsRepeatOperandsWithStepZero) {
     cpu::elementwise_matrix(code, in, steps, out, n, 0, n);
     EXPECT_EQ(a, want);
   }
+}
+
+// A rate as one number runs the compiled program; as an array of equal numbers, the interpreter.
+TEST(ElementwiseKernel, KnownProgramsHaveTheInterpretersBits) {
+  for (int k = 0; k < kKnownCodes; ++k) {
+    const ElementwiseCode code = code_of(known::kCodes[k], {0.9, 0.03, 1e-7});
+    EXPECT_EQ(known_code(code), k);
+    for (int64_t n : {1, 5, 64, 700, 3000}) {
+      SCOPED_TRACE(cat(known::kCodes[k].name, ", ", n));
+      const auto updated = [&](bool as_arrays, bool in_place, int row_of) {
+        std::vector<std::vector<float>> inputs, outputs(code.outputs.size(), std::vector<float>(size_t(2 * n)));
+        std::vector<View> in, out;
+        for (uint32_t i = 0; i < code.inputs.size(); ++i) {
+          inputs.push_back(numbers(size_t(2 * n), i));
+          for (float& v : inputs.back()) v = i == 0 ? v : std::abs(v);  // sums of squares are not negative
+          const bool number = known::kCodes[k].numbers >> i & 1, row = int(i) == row_of;
+          if (number) std::fill(inputs.back().begin(), inputs.back().end(), 0.25f);
+          if (row) std::copy_n(inputs.back().begin(), n, inputs.back().begin() + n);
+          const int64_t step = number && !as_arrays ? 0 : 1;
+          in.push_back(view(inputs[i], {2, n}, {step * (row && !as_arrays ? 0 : n), step}));
+        }
+        for (size_t o = 0; o < outputs.size(); ++o) {  // over the moments and w, if these are arrays
+          const size_t over = o + 1 == outputs.size() ? inputs.size() - 1 : o + 1;
+          const bool covers = in_place && !(known::kCodes[k].numbers >> over & 1) && int(over) != row_of;
+          out.push_back(view(covers ? inputs[over] : outputs[o], {2, n}, {n, 1}));
+        }
+        run(code, in, out);
+        for (size_t o = 0; o < outputs.size(); ++o) std::memcpy(outputs[o].data(), out[o].data, outputs[o].size() * sizeof(float));
+        return outputs;
+      };
+      const auto wanted = updated(true, false, -1);
+      EXPECT_EQ(updated(false, false, -1), wanted);
+      EXPECT_EQ(updated(false, true, -1), wanted) << "in place";
+      const auto of_row = updated(true, false, 0);
+      EXPECT_EQ(updated(false, false, 0), of_row) << "the gradient has one row";
+      EXPECT_EQ(updated(false, true, 0), of_row) << "in place, the gradient has one row";
+    }
+  }
+}
+
+TEST(ElementwiseKernel, OtherProgramsAreNotKnown) {
+  const KnownCode& adam = known::kCodes[2];
+  EXPECT_EQ(known_code(code_of(adam, {0.9, 0.03, 1e-7})), 2);
+  for (size_t i = 0; i < size_t(adam.instructions); ++i) {
+    ElementwiseCode code = code_of(adam, {0.9, 0.03, 1e-7});
+    code.instructions[i].a = code.instructions[i].a == 0 ? 1 : 0;
+    EXPECT_EQ(known_code(code), -1) << i;
+    code = code_of(adam, {0.9, 0.03, 1e-7});
+    code.instructions[i].op = ScalarOp::maximum;
+    EXPECT_EQ(known_code(code), -1) << i;
+    code = code_of(adam, {0.9, 0.03, 1e-7});
+    code.instructions[i].type = DType::f64;
+    EXPECT_EQ(known_code(code), -1) << i;
+  }
+  ElementwiseCode code = code_of(adam, {0.9, 0.03, 1e-7});
+  std::swap(code.outputs[0], code.outputs[1]);
+  EXPECT_EQ(known_code(code), -1);
+  code.outputs.pop_back();
+  EXPECT_EQ(known_code(code), -1);
 }
 
 TEST(ElementwiseKernel, ConvertsHalfTypesAsTheStorageTypesDo) {
