@@ -85,6 +85,14 @@ void sort_keys(std::vector<K>& keys, std::vector<K>& other) {
     sort_table().u64(keys.data(), int64_t(keys.size()), other.data());
 }
 
+template <class T>
+const auto& sort_floats() {
+  if constexpr (sizeof(T) == 4)
+    return sort_table().f32;
+  else
+    return sort_table().f64;
+}
+
 // --- rows ---
 
 // Calls f(i, element) for each element of a row.
@@ -211,9 +219,17 @@ void sort(Stream& stream, const View& x, const View& y, int axis, bool descendin
       T* to = y.as<T>() + rows.offset(r, rows.y);
       const KeyOf<T> flip = descending ? ~KeyOf<T>(0) : 0;
       KeyOf<T>* key = keys.data();
+      if constexpr (std::is_same_v<T, compute_t<T>> && !std::is_integral_v<T>) {
+        if (rows.step == 1 && rows.y_step == 1) {
+          const auto& loops = sort_floats<T>();
+          loops.keys(from, rows.length, flip, key);
+          sort_keys(keys, other);
+          loops.values(key, rows.length, flip, to);
+          continue;
+        }
+      }
       each_element(from, rows.step, rows.length, [=](int64_t i, T v) { key[i] = key_of(v) ^ flip; });
       sort_keys(keys, other);
-      key = keys.data();
       each_element(to, rows.y_step, rows.length, [=](int64_t i, T& v) { v = value_of<T>(key[i] ^ flip); });
     }
   });

@@ -214,8 +214,30 @@ void sort_keys(K* x, int64_t n, K* other) {
   sort_range(x, n, other, 2 * (64 - __builtin_clzll(uint64_t(n) | 1)));
 }
 
+template <class T, class K>
+void keys_of(const T* x, int64_t n, K flip, K* keys) {
+  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
+  for (int64_t i = 0; i < n; ++i) {
+    K bits;
+    std::memcpy(&bits, x + i, sizeof bits);
+    const K key = bits & sign ? ~bits : bits | sign;
+    keys[i] = (x[i] != x[i] ? ~K(0) : key) ^ flip;
+  }
+}
+template <class T, class K>
+void values_of(const K* keys, int64_t n, K flip, T* to) {
+  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
+  for (int64_t i = 0; i < n; ++i) {
+    const K key = keys[i] ^ flip, bits = key & sign ? key ^ sign : ~key;
+    std::memcpy(to + i, &bits, sizeof bits);
+  }
+}
+
 }  // namespace
 
-extern const SortTable sort_table = {.u32 = sort_keys<uint32_t>, .u64 = sort_keys<uint64_t>};
+extern const SortTable sort_table = {.u32 = sort_keys<uint32_t>,
+                                     .u64 = sort_keys<uint64_t>,
+                                     .f32 = {keys_of<float, uint32_t>, values_of<float, uint32_t>},
+                                     .f64 = {keys_of<double, uint64_t>, values_of<double, uint64_t>}};
 
 }  // namespace lamina::kernels::cpu::LAMINA_ISA
