@@ -244,6 +244,8 @@ class Run {
           reg_[i] = from;
       } else if (long_rows_ && source.strides[space_.rank - 1] == 1 && !is_half(d)) {
         reg_[i] = source.data + (cursor.row_offset(source.strides) + cursor.in_row) * int64_t(bytes);
+      } else if (long_rows_ && source.strides[space_.rank - 1] == 0 && !is_half(d)) {
+        fill(table_, compute_of(d), reg_[i], m, source.data + cursor.row_offset(source.strides) * int64_t(bytes));
       } else if (source.periodic && reuse) {
         continue;
       } else if (is_half(d)) {
