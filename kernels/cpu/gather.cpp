@@ -40,7 +40,11 @@ void gather(Stream&, const View& x, const View& indices, const View& y, GatherSi
   check("gather", indices, s.length);
   const T* from = x.as<const T>();
   T* to = y.as<T>();
-  if (s.inner == 1)
+  if (s.inner == 1 && s.batch == 1 && s.outer == 1)
+    with_indices(indices, [&](const auto* index) {
+      for (int64_t j = 0, n = s.count, length = s.length; j < n; ++j) to[j] = from[from_front(int64_t(index[j]), length)];
+    });
+  else if (s.inner == 1)
     each_row(indices, s, [=](int64_t picked, int64_t whole) { to[picked] = from[whole]; });
   else
     each_row(indices, s, [=, inner = s.inner](int64_t picked, int64_t whole) { std::copy_n(from + whole, inner, to + picked); });

@@ -31,8 +31,13 @@ decltype(auto) with_indices(const View& v, F f) {
 inline int64_t first_out_of_range(const View& indices, int64_t length) {
   return with_indices(indices, [&](const auto* index) -> int64_t {
     const int64_t n = indices.size();
-    bool any = length == 0 && n > 0;
-    for (int64_t i = 0; i < n; ++i) any |= int64_t(index[i]) < -length || int64_t(index[i]) >= length;
+    // An index plus the length is from 0 to 2 * length - 1: neither it nor its distance from the end is negative.
+    uint64_t signs = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t place = uint64_t(index[i]) + uint64_t(length);
+      signs |= place | (2 * uint64_t(length) - 1 - place);
+    }
+    const bool any = signs >> 63;
     for (int64_t i = 0; any && i < n; ++i)
       if (int64_t(index[i]) < -length || int64_t(index[i]) >= length) return i;
     return -1;
