@@ -73,6 +73,10 @@ Tensor hard_sigmoid(const Operand& operand) {
 
 Tensor all(const Operand& x, const AxesOrAll& axes, bool keepdims) {
   const CallSite at = x.at();
+  Shape reduced;
+  for (size_t a = 0, rank = size_t(x.tensor().rank()); a < rank; ++a)
+    if (axes.contains(a, rank)) reduced.push_back(x.tensor().shape()[a]);
+  if (known(reduced)) return equal(Operand(count_nonzero(x, axes, keepdims), at), Operand(size_of(reduced).number(), at));
   const Tensor failing = sum(Operand(logical_not(Operand(as_bool(x), at)), at), axes, keepdims);
   return equal(Operand(failing, at), Operand(0, at));
 }

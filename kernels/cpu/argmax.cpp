@@ -2,6 +2,7 @@
 #include "kernels/argmax.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cpu/reduce_table.h"
 #include "kernels/cpu/shared_out.h"
@@ -11,7 +12,7 @@ namespace lamina::kernels::cpu {
 namespace {
 
 constexpr int64_t kArgmaxWorthThreads = 64 * 1024;  // elements
-constexpr int64_t kArgmaxColumns = 256;
+constexpr int64_t kArgmaxColumns = 1024;
 
 struct ArgmaxJob {
   const char* x;
@@ -44,18 +45,28 @@ int64_t argmax_of_line(const T* x, int64_t n) {
       here = *std::max_element(x + i, x + i + count);
     if (beats(here, high)) high = here, at = i;
   }
-  const auto first = [&](auto wanted) {
-    constexpr int64_t kBlock = 64;
-    for (;; at += kBlock) {
-      int found = at + kBlock > n;
-      if (!found)
-        for (int64_t j = 0; j < kBlock; ++j) found |= wanted(x[at + j]);
-      if (!found) continue;
-      while (!wanted(x[at])) ++at;
-      return at;
-    }
-  };
-  return high == high ? first([high](T v) { return v == high; }) : first([](T v) { return v != v; });
+  if constexpr (std::is_same_v<T, float>)
+    return at + reduce_table().first_f32(x + at, n - at, high);
+  else if constexpr (std::is_same_v<T, double>)
+    return at + reduce_table().first_f64(x + at, n - at, high);
+  else
+    return std::find(x + at, x + n, high) - x;
+}
+
+// Of n columns side by side, row by row.
+template <class T>
+void argmax_of_columns(const T* x, int64_t rows, int64_t step, int64_t n, int64_t* index) {
+  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  T best[kArgmaxColumns];
+  Place at[kArgmaxColumns] = {};
+  std::copy_n(x, n, best);
+  for (int64_t i = 1; i < rows; ++i) {
+    if constexpr (sizeof(T) == 4)
+      reduce_table().take_larger_f32(x + i * step, n, Place(i), best, at);
+    else
+      reduce_table().take_larger_f64(x + i * step, n, Place(i), best, at);
+  }
+  std::copy_n(at, n, index);
 }
 
 template <class T>
@@ -71,6 +82,13 @@ void argmax_part(const ArgmaxJob& job, int64_t begin, int64_t end) {
     if constexpr (std::is_same_v<C, T> && !std::is_same_v<T, bool>)
       if (job.step == 1 && job.length > 1) {
         for (int64_t j = 0; j < n; ++j) index[j] = argmax_of_line(first + j * step, job.length);
+        begin += n;
+        if (begin < end) cursor.advance(n);
+        continue;
+      }
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+      if (step == 1 && n > 1 && job.length <= std::numeric_limits<int32_t>::max()) {
+        argmax_of_columns(first, job.length, job.step, n, index);
         begin += n;
         if (begin < end) cursor.advance(n);
         continue;

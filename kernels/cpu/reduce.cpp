@@ -28,9 +28,9 @@ namespace {
 
 using section::Reduction;
 
-constexpr int64_t kRows = 32;                       // of a block of the column way
-constexpr int64_t kReduceColumns = 256;             // of a tile of it
-constexpr int64_t kReduceWorthThreads = 64 * 1024;  // elements
+constexpr int64_t kRows = 32;                                // of a block of the column way
+constexpr int64_t kFewColumns = 256, kReduceColumns = 2048;  // of a tile of it: a row's part is long enough to stream, the sums fit in L1
+constexpr int64_t kReduceWorthThreads = 64 * 1024;           // elements
 
 Combine combine_of(Reduction op) {
   switch (op) {
@@ -132,6 +132,7 @@ class Reducer {
       for (int64_t k = 0; k < kept_.size; ++k) one_long(k, threads, device);
       return;
     }
+    if (threads > 1 && !by_rows_) width_ = std::clamp((columns_ / threads + 63) / 64 * 64, kFewColumns, kReduceColumns);
     const int64_t units = by_rows_ ? kept_.size : kept_.size * tiles();
     if (threads == 1 || units == 1) return part(0, units);
     struct Context {
@@ -148,7 +149,7 @@ class Reducer {
   }
 
  private:
-  int64_t tiles() const { return (columns_ + kReduceColumns - 1) / kReduceColumns; }
+  int64_t tiles() const { return (columns_ + width_ - 1) / width_; }
   const char* address(int64_t offset) const { return x_.as<char>() + offset * int64_t(lamina::size_of(x_.dtype)); }
 
   T join(T a, T b) const {
@@ -197,7 +198,7 @@ class Reducer {
     if (by_rows_)
       rows(begin, end);
     else
-      for (int64_t u = begin; u < end; ++u) tile(u / tiles(), u % tiles() * kReduceColumns);
+      for (int64_t u = begin; u < end; ++u) tile(u / tiles(), u % tiles() * width_);
   }
 
   // --- along a row ---
@@ -234,9 +235,9 @@ class Reducer {
 
   void rows(int64_t begin, int64_t end) const {
     Cursor kept = kept_.at(begin);
-    T values[kReduceColumns];
+    T values[kFewColumns];
     for (int64_t k = begin; k < end;) {
-      const int64_t n = std::min(kReduceColumns, end - k);
+      const int64_t n = std::min(kFewColumns, end - k);
       for (int64_t i = 0; i < n; ++i) {
         values[i] = sequence(kept_.offset(kept));
         if (kept_.rank) kept.advance(1);
@@ -270,10 +271,16 @@ class Reducer {
   }
 
   // --- rows of columns ---
+  // Combines two rows, one after the other; null if there is no such loop.
+  Loop loop_of_two() const {
+    if (type_ != DType::f32 && type_ != DType::f64) return nullptr;
+    const int p = combine_ == Combine::sum ? 0 : combine_ == Combine::prod ? 2 : -1;  // in kPaired
+    return p < 0 ? nullptr : table_.pairs[type_ == DType::f64][p][p][0];
+  }
   void tile(int64_t k, int64_t first) const {
-    const int64_t n = std::min(kReduceColumns, columns_ - first), rows = reduced_.size;
+    const int64_t n = std::min(width_, columns_ - first), rows = reduced_.size;
     const int64_t base = kept_.offset(kept_.at(k)) + first * step_;
-    const Loop combine = table_.loops[int(scalar_of(combine_))][int(compute_of(type_))];
+    const Loop combine = table_.loops[int(scalar_of(combine_))][int(compute_of(type_))], combine_two = loop_of_two();
     const bool direct = step_ == 1 && x_.dtype == type_;
     T buffer[kReduceColumns], block[kReduceColumns];
     alignas(8) char gathered[kReduceColumns * 8];
@@ -291,7 +298,14 @@ class Reducer {
     };
     auto next_block = [&](int64_t count) {
       std::memcpy(block, load(), size_t(n) * sizeof(T));
-      for (int64_t i = 1; i < count; ++i) {
+      int64_t i = 1;
+      for (; direct && combine_two && i + 2 <= count; i += 2) {
+        row.advance(1);
+        const T* from = load();
+        row.advance(1);
+        combine_two(n, block, block, from, load());
+      }
+      for (; i < count; ++i) {
         row.advance(1);
         combine(n, block, block, load(), nullptr);
       }
@@ -333,6 +347,7 @@ class Reducer {
   ReduceAxes reduced_, kept_;
   bool by_rows_ = true;
   int64_t columns_ = 1, step_ = 1;
+  int64_t width_ = kReduceColumns;  // of a tile
 };
 
 void reduce(const View& x, const View& out, Reduction op, uint32_t axes, int threads, Device device) {

@@ -17,6 +17,12 @@ struct ReduceTable {
   RunLoop<double> f64[4];
   RunLoop<int64_t> i64[4];
   int64_t (*count)(const uint8_t* x, int64_t n);  // the sum of a run of bools
+  // Where `value` is first among n elements, or the first NaN if it is NaN; n: nowhere.
+  int64_t (*first_f32)(const float* x, int64_t n, float value);
+  int64_t (*first_f64)(const double* x, int64_t n, double value);
+  // best[i], at[i] = x[i], place where x[i] is larger than best[i], or the first NaN
+  void (*take_larger_f32)(const float* x, int64_t n, int32_t place, float* best, int32_t* at);
+  void (*take_larger_f64)(const double* x, int64_t n, int64_t place, double* best, int64_t* at);
 };
 
 const ReduceTable& reduce_table();  // for config::cpu_isa()

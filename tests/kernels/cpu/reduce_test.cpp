@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
+#include "kernels/argmax.h"
+#include "kernels/cpu/indices.h"
 #include "runtime/core/config.h"
 
 namespace lamina::kernels {
@@ -47,7 +51,7 @@ TEST(ReduceKernel, SomeRowsOfAColumnAreTheSameAsAll) {
 
 TEST(ReduceKernel, DoesNotDependOnTheNumberOfThreads) {
   const int threads = config::threads();
-  for (auto [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{1, 300001}, {5, 40000}, {40000, 5}, {700, 700}})
+  for (auto [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{1, 300001}, {5, 40000}, {40000, 5}, {700, 700}, {40, 9000}})
     for (uint32_t axes : {1u, 2u, 3u}) {
       std::vector<float> x = numbers(size_t(rows * n)), first;
       const int64_t size = axes == 1 ? n : axes == 2 ? rows : 1;
@@ -62,6 +66,80 @@ TEST(ReduceKernel, DoesNotDependOnTheNumberOfThreads) {
       }
     }
   config::set_threads(threads);
+}
+
+TEST(ReduceKernel, ANaNAnywhereIsTheLargestAndTheSmallest) {
+  const std::string isa = config::cpu_isa();
+  for (const std::string& name : std::vector<std::string>{"scalar", config::best_cpu_isa()}) {
+    config::set_cpu_isa(name);
+    for (size_t n : {1, 31, 32, 45, 128, 1024, 3000}) {
+      std::vector<float> x = numbers(n);
+      const auto chosen = [&](Reduction op) {
+        float y = 0;
+        cpu::reduce_matrix(op, Broadcast::scalar, x.data(), &y, 1, int64_t(n));
+        return y;
+      };
+      EXPECT_EQ(chosen(Reduction::max), *std::max_element(x.begin(), x.end())) << n << " on " << name;
+      EXPECT_EQ(chosen(Reduction::min), *std::min_element(x.begin(), x.end())) << n << " on " << name;
+      for (size_t at = 0; at < n; at += at < 40 || at + 40 > n ? 1 : 37) {
+        const float before = std::exchange(x[at], std::numeric_limits<float>::quiet_NaN());
+        EXPECT_TRUE(std::isnan(chosen(Reduction::max))) << at << " of " << n << " on " << name;
+        EXPECT_TRUE(std::isnan(chosen(Reduction::min))) << at << " of " << n << " on " << name;
+        x[at] = before;
+      }
+    }
+  }
+  config::set_cpu_isa(isa);
+}
+
+// Of equal ones the first, and the first NaN before all.
+template <class T>
+void expect_places_of_the_largest() {
+  std::mt19937 random(3);
+  for (auto [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 40}, {5, 300}, {300, 5}, {70, 1500}, {20, 3000}})
+    for (int nans : {0, 3, 200}) {
+      std::vector<T> x(size_t(rows * n));
+      for (T& v : x) v = T(int(random() % 7)) - 3;
+      for (int i = 0; i < nans; ++i) x[random() % x.size()] = std::numeric_limits<T>::quiet_NaN();
+      for (int axis : {0, 1}) {
+        std::vector<int64_t> wanted, found(size_t(axis ? rows : n));
+        for (int64_t o = 0; o < (axis ? rows : n); ++o) {
+          const auto at = [&](int64_t i) { return axis ? x[size_t(o * n + i)] : x[size_t(i * n + o)]; };
+          int64_t best = 0;
+          for (int64_t i = 1; i < (axis ? n : rows); ++i)
+            if (!std::isnan(at(best)) && (std::isnan(at(i)) || at(i) > at(best))) best = i;
+          wanted.push_back(best);
+        }
+        const DType dtype = sizeof(T) == 4 ? DType::f32 : DType::f64;
+        Stream stream;
+        cpu::argmax(stream, contiguous_view(x.data(), {dtype, {rows, n}}),
+                    contiguous_view(found.data(), {DType::i64, {Dim(int64_t(found.size()))}}), axis);
+        EXPECT_EQ(found, wanted) << rows << " x " << n << " of " << dtype << ", axis " << axis << ", NaNs " << nans;
+      }
+    }
+}
+TEST(ArgmaxKernel, FindsTheFirstOfTheLargest) {
+  const std::string isa = config::cpu_isa();
+  for (const std::string& name : std::vector<std::string>{"scalar", config::best_cpu_isa()}) {
+    config::set_cpu_isa(name);
+    expect_places_of_the_largest<float>();
+    expect_places_of_the_largest<double>();
+  }
+  config::set_cpu_isa(isa);
+}
+
+TEST(Indices, TheFirstOutOfRangeIsFound) {
+  using Limits = std::numeric_limits<int64_t>;
+  for (int64_t length : {int64_t(0), int64_t(1), int64_t(5), Limits::max() / 2})
+    for (int64_t index : {int64_t(0), int64_t(1), int64_t(4), int64_t(5), int64_t(-1), int64_t(-5), int64_t(-6), Limits::max(),
+                          Limits::min(), Limits::min() + 1, Limits::max() - 1}) {
+      std::vector<int64_t> indices{index, index};
+      const View view = contiguous_view(indices.data(), {DType::i64, {2}});
+      EXPECT_EQ(cpu::first_out_of_range(view, length), index < -length || index >= length ? 0 : -1) << index << " of " << length;
+    }
+  std::vector<int8_t> few{0, 3, -4, -5, 7};
+  EXPECT_EQ(cpu::first_out_of_range(contiguous_view(few.data(), {DType::i8, {5}}), 4), 3);
+  EXPECT_EQ(cpu::first_out_of_range(contiguous_view(few.data(), {DType::i8, {0}}), 0), -1);
 }
 
 }  // namespace
