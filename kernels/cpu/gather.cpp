@@ -37,14 +37,21 @@ void each_row(const View& indices, const GatherSizes& s, Row row) {
 
 template <class T>
 void gather(Stream&, const View& x, const View& indices, const View& y, GatherSizes s) {
-  check("gather", indices, s.length);
   const T* from = x.as<const T>();
   T* to = y.as<T>();
-  if (s.inner == 1 && s.batch == 1 && s.outer == 1)
+  if (s.inner == 1 && s.batch == 1 && s.outer == 1) {
     with_indices(indices, [&](const auto* index) {
-      for (int64_t j = 0, n = s.count, length = s.length; j < n; ++j) to[j] = from[from_front(int64_t(index[j]), length)];
+      const uint64_t length = uint64_t(s.length);
+      for (int64_t j = 0, n = s.count; j < n; ++j) {
+        uint64_t place = uint64_t(int64_t(index[j]));
+        if (place >= length && (place += length) >= length) return check("gather", indices, s.length);
+        to[j] = from[place];
+      }
     });
-  else if (s.inner == 1)
+    return;
+  }
+  check("gather", indices, s.length);
+  if (s.inner == 1)
     each_row(indices, s, [=](int64_t picked, int64_t whole) { to[picked] = from[whole]; });
   else
     each_row(indices, s, [=, inner = s.inner](int64_t picked, int64_t whole) { std::copy_n(from + whole, inner, to + picked); });
