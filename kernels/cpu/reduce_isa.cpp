@@ -1,22 +1,14 @@
 // Compiled once per instruction set (LAMINA_ISA). Always 32 lanes, whatever the register width, so that all give the same bits.
+#include <type_traits>
+#include <utility>
+
 #include "kernels/cpu/reduce_table.h"
+#include "kernels/cpu/simd.h"
 
 namespace lamina::kernels::cpu::LAMINA_ISA {
 namespace {
 
 constexpr int kLanes = 32;
-
-#if defined(__AVX512F__)
-constexpr int kRegister = 64;  // bytes
-#elif defined(__AVX__)
-constexpr int kRegister = 32;
-#else
-constexpr int kRegister = 16;
-#endif
-template <class T>
-struct Vector {
-  typedef T type __attribute__((vector_size(kRegister)));
-};
 
 // Combines b into a; V is a number or a vector.
 template <Combine op, class V>
@@ -53,47 +45,57 @@ template <Combine op, class V, class T, int vectors>
   return any == 0;
 }
 
+// Combines lanes i and i + half, and so on down to one.
+template <int half, class V, int... i>
+[[gnu::always_inline]] inline V moved_down(const V& x, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(x, x, (i + half) % int(sizeof...(i))...);
+}
+template <Combine op, class T, int half, class V>
+[[gnu::always_inline]] inline T combine_lanes(V& x) {
+  if constexpr (half == 0) {
+    return x[0];
+  } else {
+    combine<op>(x, moved_down<half>(x, std::make_integer_sequence<int, int(sizeof(V) / sizeof(T))>()));
+    return combine_lanes<op, T, half / 2>(x);
+  }
+}
+
 template <Combine op, class T>
 T run(const T* x, int64_t n) {
-  using V = typename Vector<T>::type;
-  constexpr int per = int(sizeof(V) / sizeof(T)), vectors = kLanes / per;
-  union {
-    V v[vectors];
-    T lane[kLanes];
-  } acc;
-  if constexpr (op == Combine::sum) {
-    for (int j = 0; j < vectors; ++j) acc.v[j] = V{};
-  } else if constexpr (op == Combine::prod) {
-    for (int j = 0; j < kLanes; ++j) acc.lane[j] = 1;
-  } else {
-    for (int j = 0; j < kLanes; ++j) acc.lane[j] = x[0];
-  }
+  using S = Simd<T>;
+  using V = typename S::V;
+  constexpr int per = S::lanes, vectors = kLanes / per;
+  const V first = S::all(op == Combine::sum ? T(0) : op == Combine::prod ? T(1) : x[0]);
+  V v[vectors];
+  for (int j = 0; j < vectors; ++j) v[j] = first;
   int64_t i = 0;
-  if (n >= kLanes) {
-    V v[vectors];
-    for (int j = 0; j < vectors; ++j) v[j] = acc.v[j];
-    if constexpr (op == Combine::max || op == Combine::min) {
+  if constexpr (op == Combine::max || op == Combine::min)
+    if (n >= kLanes) {
       if (choose<op>(v, x, n))
         i = n / kLanes * kLanes;
       else
-        for (int j = 0; j < vectors; ++j) v[j] = acc.v[j];
+        for (int j = 0; j < vectors; ++j) v[j] = first;
     }
-    for (; i + kLanes <= n; i += kLanes) {
+  for (; i + kLanes <= n; i += kLanes) {
 #pragma GCC unroll 8
-      for (int j = 0; j < vectors; ++j) {
-        V next;
-        __builtin_memcpy(&next, x + i + j * per, sizeof next);
-        combine<op>(v[j], next);
-      }
-    }
-    for (int j = 0; j < vectors; ++j) acc.v[j] = v[j];
+    for (int j = 0; j < vectors; ++j) combine<op>(v[j], V(S::load(x + i + j * per)));
   }
-  for (int j = 0; i + j < n; ++j) combine<op>(acc.lane[j], x[i + j]);
+  using Number = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  typedef Number Numbers __attribute__((vector_size(sizeof(V))));
+  Numbers lane;
+  for (int l = 0; l < per; ++l) lane[l] = l;
+#pragma GCC unroll 8
+  for (int j = 0; j < vectors; ++j) {
+    const int64_t left = n - i - j * per;
+    if (left <= 0) break;
+    V with = v[j];
+    combine<op>(with, V(S::load(x + i + j * per, S::part(left < per ? int(left) : per))));
+    v[j] = lane < Number(left) ? with : v[j];
+  }
+#pragma GCC unroll 8
   for (int half = vectors / 2; half; half /= 2)
-    for (int j = 0; j < half; ++j) combine<op>(acc.v[j], acc.v[j + half]);
-  for (int half = per / 2; half; half /= 2)
-    for (int j = 0; j < half; ++j) combine<op>(acc.lane[j], acc.lane[j + half]);
-  return acc.lane[0];
+    for (int j = 0; j < half; ++j) combine<op>(v[j], v[j + half]);
+  return combine_lanes<op, T, per / 2>(v[0]);
 }
 
 template <Combine op>
