@@ -33,17 +33,19 @@ bool keeps_batch_norm(const Graph& g, const Target& target) {
 Graph decompose_batch_norm(const Graph& g, const Target& target) {
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
-    Node node = g[i];
-    if (is_norm(node) && !ir::attrs_of<ops::BatchNormAttrs>(*node.attrs).library) {
-      if (!is_for_library(g, node, target)) {
-        rewriter.stand_at(i);
-        rewriter.map_results(i, node.op->decompose(rewriter.to, *node.attrs, rewriter[node.inputs], {}));
-        continue;
-      }
-      ops::BatchNormAttrs kept = ir::attrs_of<ops::BatchNormAttrs>(*node.attrs);
-      kept.library = true;
-      node.attrs = ir::make_attrs(kept);
+    if (!is_norm(g[i]) || ir::attrs_of<ops::BatchNormAttrs>(*g[i].attrs).library) {
+      rewriter.copy(i);
+      continue;
     }
+    Node node = g[i];
+    if (!is_for_library(g, node, target)) {
+      rewriter.stand_at(i);
+      rewriter.map_results(i, node.op->decompose(rewriter.to, *node.attrs, rewriter[node.inputs], {}));
+      continue;
+    }
+    ops::BatchNormAttrs kept = ir::attrs_of<ops::BatchNormAttrs>(*node.attrs);
+    kept.library = true;
+    node.attrs = ir::make_attrs(kept);
     rewriter.copy(i, node);
   }
   return rewriter.finish();

@@ -16,9 +16,10 @@ bool commutes(const Node& node) {
   return is(node, add) || is(node, mul) || is(node, equal) || is(node, not_equal) || is(node, logical_and) || is(node, logical_or);
 }
 
-uint64_t hash_of(const Graph& g, const Node& node) {
-  uint64_t hash = mix(reinterpret_cast<uintptr_t>(node.op), node.inputs.size());
-  for (Value v : node.inputs) hash = mix(hash, uint64_t(v.node) * 64 + uint64_t(v.result));
+// inputs: in the new graph; in order, if they can be swapped.
+uint64_t hash_of(const Node& node, const std::vector<Value>& inputs) {
+  uint64_t hash = mix(reinterpret_cast<uintptr_t>(node.op), inputs.size());
+  for (Value v : inputs) hash = mix(hash, uint64_t(v.node) * 64 + uint64_t(v.result));
   for (const TensorType& type : node.types) {
     hash = mix(hash, uint64_t(type.dtype));
     for (Dim d : type.shape) hash = mix(hash, uint64_t(d.code()));
@@ -31,7 +32,6 @@ uint64_t hash_of(const Graph& g, const Node& node) {
     // Slices and the like: many nodes on one input that differ only in attributes.
     for (const auto& [name, text] : node.attrs->text()) hash = mix(hash, std::hash<std::string>()(text));
   }
-  (void)g;
   return hash;
 }
 
@@ -54,18 +54,16 @@ Graph merge_equal_nodes(const Graph& g) {
       rewriter.copy(i);
       continue;
     }
-    std::vector<Value> inputs = rewriter[node.inputs];
-    Node key = {node.op, node.attrs, inputs, node.types, node.regions, {}, {}, node.device};
-    if (commutes(node)) std::sort(key.inputs.begin(), key.inputs.end());
-    const uint64_t hash = hash_of(rewriter.to, key);
+    std::vector<Value> inputs = rewriter[node.inputs], others;
+    if (commutes(node)) std::sort(inputs.begin(), inputs.end());
+    const uint64_t hash = hash_of(node, inputs);
     int equal = -1;
     for (auto [at, end] = seen.equal_range(hash); at != end && equal < 0; ++at) {
       const Node& other = rewriter.to[at->second];
-      std::vector<Value> others = other.inputs;
+      if (other.op != node.op || other.device != node.device || other.types != node.types) continue;
+      others = other.inputs;
       if (commutes(other)) std::sort(others.begin(), others.end());
-      if (other.op == key.op && others == key.inputs && other.device == key.device && other.types == key.types && same_attrs(other, key) &&
-          same_regions(other, key))
-        equal = at->second;
+      if (others == inputs && same_attrs(other, node) && same_regions(other, node)) equal = at->second;
     }
     if (equal < 0)
       seen.emplace(hash, rewriter.copy(i).node);
