@@ -1,5 +1,7 @@
 #include "graph/nn/loss.h"
 
+#include <cmath>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,10 +30,22 @@ const std::vector<std::pair<std::string, Loss::PerSample>>& named_losses() {
   return all;
 }
 
+// The functions' names, where a loss has another one.
+constexpr std::pair<std::string_view, std::string_view> kFunctions[] = {
+    {"sparse_categorical_crossentropy", "sparse_cross_entropy"},
+    {"categorical_crossentropy", "categorical_cross_entropy"},
+    {"binary_crossentropy", "binary_cross_entropy"},
+};
+
 Loss find_loss(const std::string& name) {
   std::vector<std::string> names;
+  std::string_view wanted = name;
+  for (auto& [function, known] : kFunctions) {
+    if (name == function) wanted = known;
+    names.emplace_back(function);
+  }
   for (auto& [known, per_sample] : named_losses()) {
-    if (known == name) return {known, per_sample};
+    if (known == wanted) return {known, per_sample};
     names.push_back(known);
   }
   throw unknown_name("loss", name, names);
@@ -56,17 +70,19 @@ struct Pair {
   Operand p() const { return {y_pred, at}; }
   Tensor result(const Tensor& y) const { return narrowed(y, dtype, at); }
 };
+void require_floating(const char* loss, const Tensor& y_pred, CallSite at) {
+  if (is_floating(y_pred.dtype())) return;
+  throw Error(ErrorKind::type, {.what = cat(loss, ": y_pred is ", y_pred.type()),
+                                .where = text(at.line()),
+                                .why = "a loss is a floating-point number",
+                                .fix = "use astype(y_pred, f32)"});
+}
 // Converts both to one shape and dtype for computing a loss. Broadcasting [n] against [n,1] to [n,n] would be a silent error.
 Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) {
   const CallSite at = y_pred.at();
   Tensor p = y_pred.resolve(), t = y_true.resolve();
   const DType dtype = p.dtype();
-  if (!is_floating(p.dtype())) {
-    throw Error(ErrorKind::type, {.what = cat(loss, ": y_pred is ", p.type()),
-                                  .where = text(at.line()),
-                                  .why = "a loss is a floating-point number",
-                                  .fix = "use astype(y_pred, f32)"});
-  }
+  require_floating(loss, p, at);
   t = astype(Operand(t, at), is_half(dtype) ? DType::f32 : dtype);
   if (t.rank() == p.rank() + 1 && ends_in_one(t))
     t = without_last_axis(t, at);
@@ -109,7 +125,7 @@ BinaryCrossEntropy::BinaryCrossEntropy(bool from_logits)
 MeanSquaredError::MeanSquaredError() : Loss("mean_squared_error", mean_squared_error) {}
 MeanAbsoluteError::MeanAbsoluteError() : Loss("mean_absolute_error", mean_absolute_error) {}
 Huber::Huber(double delta) : Loss("huber", [delta](const Operand& t, const Operand& p) { return huber(t, p, delta); }, {{"delta", delta}}) {
-  if (!(delta > 0))
+  if (!(delta > 0 && std::isfinite(delta)))
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat("huber: delta ", delta), .where = "", .why = "it is where the square ends: positive", .fix = "pass 1.0"});
 }
@@ -121,6 +137,7 @@ Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_p
   const CallSite at = y_pred.at();
   const char* name = "sparse_categorical_crossentropy";
   Tensor labels = y_true.resolve(), p = y_pred.resolve();
+  require_floating(name, p, at);
   if (p.rank() == 0) bad_shapes(name, labels, p, at, "y_pred has no axis of classes", "pass y_pred [n, classes]");
   if (labels.rank() == p.rank() && ends_in_one(labels)) labels = without_last_axis(labels, at);
   if (labels.rank() != p.rank() - 1) {

@@ -1,6 +1,7 @@
 #include "graph/nn/normalization.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "graph/frontend/tape.h"
@@ -20,13 +21,15 @@ void require_dtype(const std::string& layer, const TensorType& input, DType dtyp
            cat("use astype(x, ", dtype, "), or give the layer another dtype"));
 }
 
+bool positive(double epsilon) { return epsilon > 0 && std::isfinite(epsilon); }
+
 Tensor value_of(bool used, const Weight& v, CallSite at) { return used ? v->read(at) : Tensor(); }
 
 }  // namespace
 
 BatchNorm::BatchNorm(BatchNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
   const double m = options_.momentum;
-  if (m >= 0 && m <= 1 && options_.epsilon > 0) return;
+  if (m >= 0 && m <= 1 && positive(options_.epsilon)) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": momentum ", m, " and epsilon ", options_.epsilon),
                                             .where = "",
                                             .why = "momentum is from 0 to 1, epsilon is positive",
@@ -69,7 +72,7 @@ Tensor BatchNorm::call(const Tensor& x, bool training) {
 }
 
 LayerNorm::LayerNorm(LayerNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
-  if (!options_.axes.empty() && options_.epsilon > 0) return;
+  if (!options_.axes.empty() && positive(options_.epsilon)) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.axes.size(), " axes and epsilon ", options_.epsilon),
                                             .where = "",
                                             .why = "there is at least one axis, and epsilon is positive",
@@ -100,7 +103,7 @@ Tensor LayerNorm::call(const Tensor& x, bool) {
 }
 
 RMSNorm::RMSNorm(RMSNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
-  if (options_.epsilon > 0) return;
+  if (positive(options_.epsilon)) return;
   throw Error(ErrorKind::invalid_argument,
               {.what = cat(name(), ": epsilon ", options_.epsilon), .where = "", .why = "it is positive", .fix = "pass 1e-6"});
 }
@@ -117,7 +120,7 @@ Tensor RMSNorm::call(const Tensor& x, bool) {
 }
 
 GroupNorm::GroupNorm(GroupNormOptions options) : Layer(options.name, options.dtype), options_(std::move(options)) {
-  if ((options_.groups > 0 || options_.groups == -1) && options_.epsilon > 0) return;
+  if ((options_.groups > 0 || options_.groups == -1) && positive(options_.epsilon)) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.groups, " groups and epsilon ", options_.epsilon),
                                             .where = "",
                                             .why = "there is at least one group (-1: one for each channel), and epsilon is positive",

@@ -66,24 +66,6 @@ Optimizer::Optimizer(std::string name, const Rate& learning_rate, const UpdateOp
   good_steps_ = number("good_steps", DType::i64, 0);
 }
 
-void Optimizer::require(const char* option, const Hyper& value, Range range) const {
-  std::vector<double> numbers{value.value()};
-  if (value.per_model()) {
-    const Tensor now = astype(on(CallSite(), *value.per_model()), DType::f64);
-    numbers = now.is_symbolic() ? std::vector<double>{} : now.to_vector<double>();
-  }
-  for (const double number : numbers) {
-    if (number >= 0 && (range == Range::from_zero ? std::isfinite(number) : range == Range::to_one ? number <= 1 : number < 1)) continue;
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": ", option, " ", number),
-                                              .where = "",
-                                              .why = range == Range::from_zero ? "with it steps lead away from the minimum, or to no number"
-                                                                               : "it is the share of an average or of a step that is kept",
-                                              .fix = range == Range::from_zero   ? "pass a finite number from 0 on"
-                                                     : range == Range::below_one ? "pass a number from 0 to below 1"
-                                                                                 : "pass a number from 0 to 1"});
-  }
-}
-
 const Variable& Optimizer::learning_rate() const {
   if (learning_rate_) return *learning_rate_;
   throw Error(ErrorKind::state, {.what = cat(name_, ": the learning rate is a schedule (", schedule_->name(), ")"),

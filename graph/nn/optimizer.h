@@ -94,9 +94,7 @@ class LAMINA_API Optimizer {
   // step; undefined unless they are counted.
   virtual std::vector<Tensor> begin_step(const Tensor& rate, const Tensor& steps, CallSite at);
   virtual void update(const Step& step) = 0;
-  enum class Range { from_zero, below_one, to_one };  // finite numbers from 0 on; from 0 to below 1; from 0 to 1
-  // Throws invalid_argument when the option, or a model's, is outside of its range. What a trace computes is not known yet.
-  void require(const char* option, const Hyper& value, Range range) const;
+  void require(const char* option, const Hyper& value, Range range) const { optim::require(name_, option, value, range); }
   // A variable of the optimizer itself.
   Variable add_state(const std::string& name, const Tensor& initial);
 

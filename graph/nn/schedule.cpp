@@ -64,8 +64,33 @@ Operand Hyper::operand(DType dtype, CallSite at) const {
   return {astype(Operand(per_model_->read(at), at), dtype), at};
 }
 
+void require(const std::string& owner, const char* option, const Hyper& value, Range range) {
+  std::vector<double> numbers{value.value()};
+  if (value.per_model()) {
+    const Tensor now = value.operand(DType::f64, CallSite()).resolve();
+    numbers = now.is_symbolic() ? std::vector<double>{} : now.to_vector<double>();
+  }
+  for (const double number : numbers) {
+    if (number >= 0 && (range == Range::from_zero ? std::isfinite(number) : range == Range::to_one ? number <= 1 : number < 1)) continue;
+    throw Error(ErrorKind::invalid_argument, {.what = cat(owner, ": ", option, " ", number),
+                                              .where = "",
+                                              .why = range == Range::from_zero ? "with it steps lead away from the minimum, or to no number"
+                                                                               : "it is the share of an average or of a step that is kept",
+                                              .fix = range == Range::from_zero   ? "pass a finite number from 0 on"
+                                                     : range == Range::below_one ? "pass a number from 0 to below 1"
+                                                                                 : "pass a number from 0 to 1"});
+  }
+}
+
 Tensor Schedule::operator()(const Operand& steps) const {
-  const Tensor rate = rule_(astype(steps, DType::i64), steps.at());
+  const Tensor done = steps.resolve();
+  if (!is_integer(done.dtype())) {
+    throw Error(ErrorKind::type, {.what = cat("the schedule ", name_, " takes a number of steps, it was given ", done.type()),
+                                  .where = text(steps.at().line()),
+                                  .why = "steps are counted from 0",
+                                  .fix = "pass an integer"});
+  }
+  const Tensor rate = rule_(astype(Operand(done, steps.at()), DType::i64), steps.at());
   if (rate.rank() != 0 || !is_floating(rate.dtype())) {
     throw Error(is_floating(rate.dtype()) ? ErrorKind::invalid_argument : ErrorKind::type,
                 {.what = cat("the schedule ", name_, " gave ", rate.type()),
@@ -78,8 +103,9 @@ Tensor Schedule::operator()(const Operand& steps) const {
 
 namespace schedules {
 
-Constant::Constant(Hyper rate)
-    : Schedule("Constant", [rate = std::move(rate)](const Tensor& steps, CallSite at) { return number_of(rate, steps, at); }) {}
+Constant::Constant(Hyper rate) : Schedule("Constant", [rate](const Tensor& steps, CallSite at) { return number_of(rate, steps, at); }) {
+  require("Constant", "learning_rate", rate, Range::from_zero);
+}
 
 PiecewiseConstantDecay::PiecewiseConstantDecay(std::vector<int64_t> boundaries, std::vector<Hyper> values)
     : Schedule("PiecewiseConstantDecay", [boundaries, values](const Tensor& steps, CallSite at) {
@@ -93,6 +119,7 @@ PiecewiseConstantDecay::PiecewiseConstantDecay(std::vector<int64_t> boundaries, 
   if (values.size() != boundaries.size() + 1)
     refuse(kName, cat(values.size(), " values for ", boundaries.size(), " boundaries"), "there is one more value than boundaries",
            "pass a value for before the first boundary and one for after each");
+  for (const Hyper& value : values) require(kName, "values", value, Range::from_zero);
   if (!std::is_sorted(boundaries.begin(), boundaries.end())) refuse(kName, "the boundaries fall", "they are numbers of steps", "sort them");
 }
 
@@ -102,6 +129,8 @@ ExponentialDecay::ExponentialDecay(Hyper rate, int64_t decay_steps, Hyper decay_
         const Tensor turns = f.ratio(steps, double(decay_steps));
         return f(pow(f(number_of(decay_rate, steps, at)), f(staircase ? floor(f(turns)) : turns))) * f(rate);
       }) {
+  require("ExponentialDecay", "initial_learning_rate", rate, Range::from_zero);
+  require("ExponentialDecay", "decay_rate", decay_rate, Range::from_zero);
   positive("ExponentialDecay", "decay_steps", decay_steps);
 }
 
@@ -110,6 +139,8 @@ CosineDecay::CosineDecay(Hyper rate, int64_t decay_steps, Hyper alpha)
         const Formula f{at};
         return f(f.cosine(minimum(f(f.ratio(steps, double(decay_steps))), f(1.0)), alpha)) * f(rate);
       }) {
+  require("CosineDecay", "initial_learning_rate", rate, Range::from_zero);
+  require("CosineDecay", "alpha", alpha, Range::from_zero);
   positive("CosineDecay", "decay_steps", decay_steps);
 }
 
@@ -129,9 +160,12 @@ CosineDecayRestarts::CosineDecayRestarts(Hyper rate, int64_t first_decay_steps, 
         }
         return f(f(f.cosine(share, alpha)) * f(pow(f(m_mul), f(period)))) * f(rate);
       }) {
+  require("CosineDecayRestarts", "initial_learning_rate", rate, Range::from_zero);
+  require("CosineDecayRestarts", "alpha", alpha, Range::from_zero);
   positive("CosineDecayRestarts", "first_decay_steps", first_decay_steps);
   positive("CosineDecayRestarts", "m_mul", m_mul);
-  if (!(t_mul >= 1)) refuse("CosineDecayRestarts", cat("t_mul ", t_mul), "periods do not become shorter", "pass 1 or more");
+  if (!(t_mul >= 1 && std::isfinite(t_mul)))
+    refuse("CosineDecayRestarts", cat("t_mul ", t_mul), "periods do not become shorter", "pass 1 or more");
 }
 
 PolynomialDecay::PolynomialDecay(Hyper rate, int64_t decay_steps, Hyper end, Hyper power, bool cycle)
@@ -142,6 +176,9 @@ PolynomialDecay::PolynomialDecay(Hyper rate, int64_t decay_steps, Hyper end, Hyp
         const Tensor left = f(1.0) - f(share), height = f(number_of(rate, steps, at)) - f(end);
         return f(f(power.is(1) ? left : pow(f(left), f(power))) * f(height)) + f(end);
       }) {
+  require("PolynomialDecay", "initial_learning_rate", rate, Range::from_zero);
+  require("PolynomialDecay", "end_learning_rate", end, Range::from_zero);
+  require("PolynomialDecay", "power", power, Range::from_zero);
   positive("PolynomialDecay", "decay_steps", decay_steps);
 }
 
@@ -157,6 +194,7 @@ OneCycle::OneCycle(Hyper top, int64_t total_steps, double pct_start, double div_
         };
         return f(where(f(less_equal(f(t), f(peak))), f(between(low, 1, 0, peak)), f(between(1, end, peak, last)))) * f(top);
       }) {
+  require("OneCycle", "max_learning_rate", top, Range::from_zero);
   positive("OneCycle", "total_steps", total_steps);
   positive("OneCycle", "div_factor", div_factor);
   positive("OneCycle", "final_div_factor", final_div_factor);
@@ -171,6 +209,8 @@ Warmup::Warmup(const Rate& after, int64_t warmup_steps, Hyper start)
         const Tensor rate = f.doubles(then(f(rest))), share = minimum(f(f.ratio(steps, double(warmup_steps))), f(1.0));
         return where(f(less(f(steps), Operand(warmup_steps, at))), f(f(f(f(rate) - f(start)) * f(share)) + f(start)), f(rate));
       }) {
+  require("Warmup", "start", start, Range::from_zero);
+  if (std::holds_alternative<Hyper>(after)) require("Warmup", "schedule", std::get<Hyper>(after), Range::from_zero);
   positive("Warmup", "warmup_steps", warmup_steps);
 }
 

@@ -27,6 +27,10 @@ class LAMINA_API Hyper {
   std::optional<Variable> per_model_;
 };
 
+enum class Range { from_zero, below_one, to_one };  // finite numbers from 0 on; from 0 to below 1; from 0 to 1
+// Throws invalid_argument when the number, or a model's, is outside of its range. What a trace computes is not known yet.
+void require(const std::string& owner, const char* option, const Hyper& value, Range range);
+
 // A learning rate as a function of the steps done: 0 in the first step. Its ops are part of the training step's graph, so no step retraces.
 // Formulas and names follow Keras 3 where it has them; t is the number of steps done.
 class LAMINA_API Schedule {

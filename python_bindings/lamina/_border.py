@@ -84,7 +84,7 @@ def _of_compiled(function):
 def _parameters(callable):
     """The parameters of a callable; None if they are unknown."""
     if isinstance(callable, type) and "__nb_signature__" in dir(callable.__init__):
-        callable = callable.__init__
+        return _of_compiled(callable.__init__)[1:]
     if hasattr(callable, "__nb_signature__"):
         return _of_compiled(callable)
     import inspect
@@ -94,7 +94,7 @@ def _parameters(callable):
         return None
     def text(p):
         return None if p.default is p.empty else getattr(p.default, "__name__", None) or repr(p.default)
-    return [_Parameter(p.name, "", text(p), p.kind) for p in signature.parameters.values()]
+    return [_Parameter(p.name, " | ".join(_plain(p.annotation)), text(p), p.kind) for p in signature.parameters.values()]
 
 
 def _signature_of(compiled, bound=False):
@@ -120,11 +120,13 @@ def give_signatures(set_on, function, method, bound, cls):
     set_on(type(cls), property(_signature_of))
 
 
-def _name(callable):
+def _name(callable, args=(), bound_self=False):
     """ "softmax", "Tensor.reshape", or the class when it is created or called."""
     name = getattr(callable, "__qualname__", None) or getattr(callable, "__name__", None) or type(callable).__name__
     stem, _, last = name.rpartition(".")
-    return stem if stem and last in ("__init__", "__call__", "__new__") else name
+    if bound_self and args and stem.startswith("_"):  # users see the classes that are made of it
+        stem = type(args[0]).__name__
+    return name if not stem else stem if last in ("__init__", "__call__", "__new__") else f"{stem}.{last}"
 
 
 def _called(name, args, kwargs):
@@ -140,7 +142,34 @@ def _text(value):
     return text if len(text) <= 40 and "\n" not in text else ""
 
 
-_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str, "list": list, "tuple": tuple, "dict": dict, "bytes": bytes}
+def _is_number(value, *ways):
+    return not isinstance(value, bool) and any(hasattr(type(value), way) for way in ways)
+
+
+# Whether a value is of a plain type. NumPy's numbers are numbers; a tensor of one element is a float.
+_TYPES = {"int": lambda value: _is_number(value, "__index__") and not type(value).__module__.startswith("lamina"), "float": lambda value: _is_number(value, "__float__", "__index__"), "bool": lambda value: type(value).__name__ in ("bool", "bool_"),
+          **{cls.__name__: lambda value, cls=cls: isinstance(value, cls) for cls in (str, list, tuple, dict, bytes)}}
+_EXACT = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,), "None": (type(None),)}
+
+
+def _plain(annotation):
+    """The names of the types in an annotation of plain ones, such as "int | None"; () for any other."""
+    names = tuple(annotation.split(" | ")) if isinstance(annotation, str) else ()
+    return names if all(name in _EXACT for name in names) else ()
+
+
+def _checked(function):
+    """[(index, name, exact types, all types)] of the parameters that are annotated with plain types."""
+    code, out = function.__code__, []
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    defaults = dict(zip(names[code.co_argcount - len(function.__defaults__ or ()):], function.__defaults__ or ())) | (function.__kwdefaults__ or {})
+    for i, name in enumerate(names):
+        types = _plain(function.__annotations__.get(name))
+        if types and defaults.get(name, 0) is None:
+            types = (*types, "None")
+        if types:
+            out.append((i if i < code.co_argcount else 1 << 30, name, {exact for one in types for exact in _EXACT[one]}, [one for one in types if one != "None"]))
+    return out
 
 
 def _wrong_value(parameter, value, large):
@@ -156,7 +185,7 @@ def _wrong_value(parameter, value, large):
     elif "int" in wanted and isinstance(value, int) and not isinstance(value, bool):
         return (f"is {_text(value) or 'an int of many digits'}, which does not fit", "a smaller number") if abs(value) >= large else None
     else:
-        fits = any(t in _TYPES and isinstance(value, _TYPES[t]) for t in wanted) and not (isinstance(value, bool) and "bool" not in wanted)
+        fits = any(t in _TYPES and _TYPES[t](value) for t in wanted)
     if fits:
         return None
     shown = _text(value)
@@ -238,14 +267,61 @@ def _wants_line(error):
     return error.where == "" or (error.where.startswith("argument") and ":" not in error.where) or (error.where.startswith("file '") and ", at " not in error.where)
 
 
+def _items(value, depth=4):
+    """A value and what is in it, where that is little."""
+    yield value
+    if isinstance(value, (list, tuple)) and len(value) <= 8 and depth:
+        for one in value:
+            yield from _items(one, depth - 1)
+
+
+def _meant(error, parameters, args, kwargs):
+    """The argument that an error tells of by its text, or begins with by its value or type, and does not name; None where it may be one of several."""
+    import re
+
+    found, what = {}, re.sub(r"^\w+: ", "", error.what)
+    for name, value in [*zip([p.name for p in parameters if p.kind in (_BY_POSITION, _EITHER)], args), *kwargs.items()]:
+        begins = [text(one) for one in _items(value) for text in (errors.shown, errors.a_type)]
+        if isinstance(value, str) and repr(value) in what or any(what.startswith(f"{text} ") for text in begins):
+            found[name] = value
+    if len(found) > 1:  # "an int is not an initializer" is about kernel_initializer
+        found = [name for name in found if any(re.search(rf"\b{part}\b", what) for part in name.split("_"))]
+    name = next(iter(found), "")
+    return name if len(found) == 1 and not re.search(rf"\b{name}\b", f"{error.what} {error.why} {error.fix}" if len(name) > 4 else error.what) else None
+
+
+def _named_by_type(name, text, parameters, args, kwargs):
+    """(what, fix) for a text of Python's that tells of an argument by its type alone, such as "'int' object is not callable"; None where it may be several."""
+    import re
+
+    types = {one or other for one, other in re.findall(r"'(\w+)'|\bnot (\w+)$", text)}
+    given, by_name = [*zip([p.name for p in parameters if p.kind in (_BY_POSITION, _EITHER)], args), *kwargs.items()], {p.name: p for p in parameters}
+    found = [(argument, value) for argument, value in given if type(value).__name__ in types and not (argument in by_name and _plain(by_name[argument].type) and _wrong_value(by_name[argument], value, 2**63) is None)]
+    if len(found) != 1:
+        return None
+    argument, value = found[0]
+    shown = _text(value)
+    return f"{name}: the argument '{argument}' is {errors.a_type(value)}{', ' + shown if shown and value is not None else ''}", "pass a function" if "callable" in text else f"pass what help() says of {argument}"
+
+
 def complete(error, callable, args, kwargs, bound_self=False):
     """An Error of Lamina with all parts; missing ones are derived from the call."""
-    if (error.why and error.fix and not _wants_line(error)) or isinstance(error, errors.AssertionFailed):  # the message of a check is the user's
-        return error
-    name = _name(callable)
-    _, signature = _signature(name, callable, bound_self)
     line = errors._user_line()
-    if line and _wants_line(error):
+    inner, before = getattr(error, "_meant", (None, None))  # the line at which a call that this one made has named its own argument, and what was there
+    if inner == line:
+        error.where = before
+    told = error.why and error.fix and not _wants_line(error)
+    if told and "argument" in error.where or isinstance(error, errors.AssertionFailed):  # the message of a check is the user's
+        return error
+    name = _name(callable, args, bound_self)
+    parameters, signature = _signature(name, callable, bound_self)
+    meant = None if "argument" in error.where or parameters is None else _meant(error, parameters[bound_self:], args[bound_self:], kwargs)
+    if told and not meant and inner != line:
+        return error
+    if meant:
+        error._meant = line, error.where
+        error.where = f"argument '{meant}'" + (f", at {error.where or line}" if error.where or line else "")
+    elif line and _wants_line(error):
         error.where += f", at {line}" if error.where else line
     why = error.why or f"the call was {_called(name, args[bound_self:], kwargs)}"
     fix = error.fix or f"check the arguments of {signature}"
@@ -266,11 +342,13 @@ def explain(callable, args, kwargs, error, bound_self=False):
         return errors.OutOfMemory(f"{_name(callable)}: there is not enough memory", why=f"the call was {_called(_name(callable), args[bound_self:], kwargs)}", fix="ask for less at a time")
     if not isinstance(error, _FOREIGN) or isinstance(error, _STAY):
         return error
-    name, text = _name(callable), str(error)
+    name, text = _name(callable, args, bound_self), str(error)
     parameters, signature = _signature(name, callable, bound_self)
     why = f"it takes {signature}"
     misfit = _misfit(name, parameters, args, kwargs, bound_self) if parameters is not None else None
-    if misfit and isinstance(error, TypeError):
+    if not misfit and isinstance(error, (TypeError, AttributeError)) and parameters is not None:
+        misfit = _named_by_type(name, text, parameters[bound_self:], args[bound_self:], kwargs)
+    if misfit and isinstance(error, (TypeError, AttributeError)):
         return errors.TypeMismatch(misfit[0], why=why, fix=habit or misfit[1])
     if "incompatible function arguments" in text or "no constructor" in text:
         if "no constructor" in text:
@@ -310,18 +388,30 @@ def failed(callable, args, kwargs, bound_self, error):
 
 
 def guarded(function, bound_self=False, stay=()):
-    """Wraps a function so that it raises explain() of its errors, except errors of the types in `stay`."""
+    """Wraps a function so that it refuses values of other types than its annotations' plain ones, and raises explain() of its errors, except errors of the types in `stay`."""
+    checked = _checked(function)
+
     @functools.wraps(function)
     def border(*args, **kwargs):
+        for i, name, exact, kinds in checked:
+            if i < len(args):
+                value = args[i]
+            elif name in kwargs:
+                value = kwargs[name]
+            else:
+                continue
+            if type(value) in exact:
+                continue
+            if not any(_TYPES[one](value) for one in kinds):
+                raise explain(function, args, kwargs, TypeError(name), bound_self)
+            if kinds == ["bool"]:  # NumPy's
+                args, kwargs = (*args[:i], bool(value), *args[i + 1:]) if i < len(args) else args, kwargs | {name: bool(value)} if name in kwargs else kwargs
         try:
             return function(*args, **kwargs)
         except stay:
             raise
         except Exception as error:
-            if isinstance(error, errors.Error):
-                if error.why and error.fix and not _wants_line(error) and not isinstance(error, errors.TypeMismatch):
-                    raise
-            elif not _ours(error.__traceback__):
+            if not isinstance(error, errors.Error) and not _ours(error.__traceback__):
                 raise
             other = explain(function, args, kwargs, error, bound_self)
             if other is error:

@@ -145,6 +145,6 @@ def positions(name, parameters, args):
         return f"write x.astype({args[-1]!r})"
     if first == "layers" and args and not isinstance(args[0], (list, tuple)):
         return f"pass the layers as one list: {short}([first, second])"
-    if first == "units" and len(whole) > 1:
+    if first == "units" and whole == list(args[:len(whole)]) and len(whole) == 2:
         return f"write {short}({whole[1]}): the first call says how many inputs there are"
     return None

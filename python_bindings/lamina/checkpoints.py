@@ -39,10 +39,12 @@ class Checkpoint:
     """
 
     def __init__(self, folder, model=None, optimizer=None, data=None, *, keep: int = 2, every: int = 1):
-        for name, value in (("keep", keep), ("every", every)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise errors.InvalidArgument(f"Checkpoint: {name} {errors.shown(value)} is not a positive integer",
-                                             why="at least the last one stays" if name == "keep" else "it is a number of steps", fix=f"pass {2 if name == 'keep' else 1}")
+        errors.in_range("Checkpoint", "it is how many files stay", 1, keep=keep)
+        errors.in_range("Checkpoint", "it is a number of steps", 1, every=every)
+        if model is not None and not isinstance(model, dict) and not hasattr(model, "_named_variables"):
+            raise errors.TypeMismatch(f"Checkpoint: model is {errors.a_type(model)}", why="its weights are saved", fix="pass a model, a layer, or a dict of Variables")
+        if optimizer is not None and not hasattr(optimizer, "apply_gradients"):
+            raise errors.TypeMismatch(f"Checkpoint: optimizer is {errors.a_type(optimizer)}", why="its state is saved", fix="pass one of lm.optim")
         if data is not None and not hasattr(data, "_position"):
             raise errors.TypeMismatch(f"Checkpoint: {errors.a_type(data)} does not know its position", why="it must be a Dataset, or lm.distributed.shard of one", fix="leave out data=")
         self.folder, self.keep, self.every = os.fspath(folder), keep, every

@@ -43,6 +43,8 @@ def read_csv(path, delimiter: str = ",", dtype="float32"):
     """
     import numpy as np
 
+    if len(delimiter) != 1:
+        raise errors.InvalidArgument(f"read_csv: delimiter {errors.shown(delimiter)}", why="it is the character between the fields of a line", fix='pass ","')
     with _reading(path, "a CSV file of numbers"):
         with open(path, newline="", encoding="utf-8") as file:
             names = [name.strip().strip('"') for name in file.readline().rstrip("\r\n").split(delimiter)]
@@ -151,6 +153,11 @@ def _on_host(tensor):
     return array[()] if array.ndim == 0 else array
 
 
+def _function(step, name, function):
+    if not callable(function):
+        raise errors.TypeMismatch(f"{step}: {name} is {errors.a_type(function)}", why="it is called with each element", fix="pass a function")
+
+
 def _called(function, element):
     return function(*element) if type(element) is tuple else function(element)
 
@@ -215,7 +222,7 @@ class Dataset:
         if not callable(source) and not hasattr(source, "__iter__"):
             raise errors.TypeMismatch(f"Dataset: {errors.a_type(source)} gives no elements", why="it is neither a function nor iterable", fix="pass a function with yield in it")
         if hasattr(source, "__next__"):
-            raise errors.InvalidArgument("Dataset: an iterator can be read only once", why="every loop over a Dataset starts again", fix="pass the function that makes it: from_generator(lambda: ...)")
+            raise errors.InvalidArgument("Dataset: source is an iterator, which can be read only once", why="every loop over a Dataset starts again", fix="pass the function that makes it: from_generator(lambda: ...)")
         form = _Form()
 
         def start():
@@ -232,7 +239,9 @@ class Dataset:
                 yield element
                 item += 1
 
-        if size is None and hasattr(source, "__len__"):
+        if size is not None:
+            errors.in_range("from_generator", "it is a number of elements", 0, size=size)
+        elif hasattr(source, "__len__"):
             size = len(source)
         return cls(_core.data.Dataset.from_generator(start, size), form)
 
@@ -339,6 +348,7 @@ class Dataset:
 
     def filter(self, predicate) -> Dataset:
         """The elements for which predicate(*element) is true; a dict or a tensor is its one argument."""
+        _function("filter", "predicate", predicate)
         form = self._form
 
         def keep(tensors, item):
@@ -349,6 +359,7 @@ class Dataset:
 
     def interleave(self, function, cycle_length: int = 4, block_length: int = 1) -> Dataset:
         """The elements of the Datasets that function(*element) returns: cycle_length of them are read in turns, block_length elements at a time."""
+        _function("interleave", "function", function)
         form, inner = self._form, _Form()
 
         def make(tensors, item):
@@ -399,6 +410,8 @@ class Dataset:
         """function(*element) of each element in plain Python, on NumPy arrays and scalars: to read files, to decode, to call other libraries. It returns arrays or numbers, or
         a tuple or dict of them; dtypes, nested in the same way, convert them. parallel: by how many threads at once (AUTOTUNE: one per core), so that waiting for
         files and code that releases the GIL overlap. An exception is raised where the loop asks for that element, with its number."""
+        _function("host_map", "function", function)
+
         def call(element):
             leaves, structure = flatten(element)
             return _called(function, unflatten(structure, [_on_host(leaf) for leaf in leaves]))
@@ -495,9 +508,7 @@ def _a_dataset(what, value):
 
 
 def _count(name, value, least=1):
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise errors.InvalidArgument(f"Dataset: {name} {errors.shown(value)} is not a {'positive' if least else 'non-negative'} integer",
-                                     why="it is a number of elements, passes or threads", fix=f"pass an int from {least} on")
+    errors.in_range("Dataset", "it is a number of elements" if name != "parallel" else "it is a number of threads", least, **{name: value})
     return value
 
 

@@ -4,6 +4,8 @@ Every error says what failed, where, why and how to fix it: as its text, and as 
 """
 from __future__ import annotations
 
+import math
+
 __all__ = [
     "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
     "IndexOutOfRange", "InternalError", "InvalidArgument", "KernelBuildFailed", "NotDefined", "NotFound", "OutOfMemory", "RankMismatch",
@@ -43,6 +45,17 @@ def shown(value) -> str:
     except Exception:
         return a_type(value)
     return text if len(text) <= 60 else text[:60] + "..."
+
+
+def in_range(what: str, why: str, low, high=math.inf, **values) -> None:
+    """Raises InvalidArgument for a value that is not a finite number from low to high."""
+    for name, value in values.items():
+        try:
+            number = float(value)
+        except Exception:  # no number, or one of which only a run of the graph knows
+            number = math.nan
+        if not low <= number <= high or math.isinf(number):
+            raise InvalidArgument(f"{what}: {name} {shown(value)}", why=why, fix=f"pass a number from {low} {'on' if high == math.inf else f'to {high}'}" if low > -math.inf else "pass a finite number")
 
 
 def a_type(value) -> str:

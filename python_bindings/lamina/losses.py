@@ -34,17 +34,11 @@ __all__ = [
     "mean_absolute_error", "mean_squared_error", "mse", "sparse_categorical_crossentropy",
 ]
 
-# The function names above, where a Loss has another name.
-_NAMES = {
-    "sparse_categorical_crossentropy": "sparse_cross_entropy", "categorical_crossentropy": "categorical_cross_entropy",
-    "binary_crossentropy": "binary_cross_entropy",
-}
-
 
 def get(loss):
     """The loss for a name, or the Loss or function (y_true, y_pred) itself."""
     if isinstance(loss, str):
-        return Loss(_NAMES.get(loss, loss))
+        return Loss(loss)
     if isinstance(loss, type):
         loss = loss()
     if not callable(loss):

@@ -1,6 +1,9 @@
 """Metrics: measures of a model's quality, averaged over the batches of an epoch."""
 from __future__ import annotations
 
+import functools
+import math
+
 from . import _border, _core, _elsewhere, errors
 
 __all__ = [
@@ -14,6 +17,24 @@ def accuracy(labels: object, predictions: object) -> _core.Tensor:
     predictions is [rows, classes]; labels are [rows] of integers (floats are truncated), [rows, 1], or one-hot rows [rows, classes].
     """
     return _core.accuracy(labels, predictions)
+
+
+def _measuring(measure):
+    """A measure() that takes what becomes tensors, of as many rows."""
+    @functools.wraps(measure)
+    def checked(self, labels, predictions):
+        given = {"labels": labels, "predictions": predictions}
+        for name, value in given.items():
+            try:
+                given[name] = value if isinstance(value, _core.Tensor) else _core.constant(value)
+            except (TypeError, ValueError) as problem:
+                raise errors.TypeMismatch(f"{type(self).__name__}.measure: {name} is {errors.a_type(value)}", why=getattr(problem, "what", None) or str(problem), fix="pass tensors, arrays or nested lists of numbers") from None
+        rows = [value.shape[0] if value.shape else 1 for value in given.values()]
+        if None not in rows and rows[0] != rows[1]:
+            raise errors.InvalidArgument(f"{type(self).__name__}.measure: labels has {rows[0]} rows, predictions {rows[1]}", why="row i of each belongs to sample i", fix="pass as many of each")
+        return measure(self, *given.values())
+
+    return checked
 
 
 class Metric:
@@ -33,6 +54,7 @@ class Metric:
 
     def update(self, value, samples: int = 1) -> None:
         """Adds a batch's mean and its number of samples."""
+        errors.in_range(type(self).__name__, "it is a number of samples", 0, samples=samples)
         self._sum += float(value) * samples
         self._count += samples
 
@@ -60,6 +82,7 @@ class Accuracy(Metric):
 
     name = "accuracy"
 
+    @_measuring
     def measure(self, labels, predictions):
         return accuracy(labels, predictions)
 
@@ -69,6 +92,7 @@ class MeanSquaredError(Metric):
 
     name = "mse"
 
+    @_measuring
     def measure(self, labels, predictions):
         return _core.mean(_core.square(_beside(labels, predictions) - predictions))
 
@@ -78,6 +102,7 @@ class MeanAbsoluteError(Metric):
 
     name = "mae"
 
+    @_measuring
     def measure(self, labels, predictions):
         return _core.mean(_core.abs(_beside(labels, predictions) - predictions))
 
@@ -88,9 +113,11 @@ class BinaryAccuracy(Metric):
     name = "binary_accuracy"
 
     def __init__(self, threshold: float = 0.5, name: str | None = None):
+        errors.in_range(type(self).__name__, "predictions above it are positive", -math.inf, threshold=threshold)
         self.threshold = threshold
         super().__init__(name)
 
+    @_measuring
     def measure(self, labels, predictions):
         said = predictions > self.threshold
         return _core.mean(_core.astype(_core.equal(said, _beside(labels, predictions) > 0.5), "float32"))
@@ -102,9 +129,11 @@ class TopK(Metric):
     name = "top_k"
 
     def __init__(self, k: int = 5, name: str | None = None):
+        errors.in_range("TopK", "it is how many predictions count", 1, k=k)
         self.k = k
         super().__init__(name)
 
+    @_measuring
     def measure(self, labels, predictions):
         classes = _classes(labels, predictions)
         _, best = _core.top_k(predictions, min(self.k, predictions.shape[-1]))
@@ -120,6 +149,7 @@ class _Counted(Metric):
 
     def update(self, value, samples: int = 1) -> None:
         """Adds a batch's sums."""
+        errors.in_range(type(self).__name__, "it is a number of samples", 0, samples=samples)
         numbers = value.numpy().astype("float64").tolist()
         self._sums = [a + b for a, b in zip(self._sums, numbers)] if self._sums else numbers
         self._count += samples
@@ -138,9 +168,11 @@ class _Binary(_Counted):
     """Of the counts of true positives, false positives and false negatives."""
 
     def __init__(self, threshold: float = 0.5, name: str | None = None):
+        errors.in_range(type(self).__name__, "predictions above it are positive", -math.inf, threshold=threshold)
         self.threshold = threshold
         super().__init__(name)
 
+    @_measuring
     def measure(self, labels, predictions):
         said, true = predictions > self.threshold, _beside(labels, predictions) > 0.5
         return _core.stack([_count(said & true), _count(said & ~true), _count(~said & true)])
@@ -180,11 +212,11 @@ class AUC(_Counted):
     name = "auc"
 
     def __init__(self, thresholds: int = 200, name: str | None = None):
-        if isinstance(thresholds, bool) or not isinstance(thresholds, int) or not 2 <= thresholds <= 100_000:
-            raise errors.InvalidArgument(f"AUC: {errors.shown(thresholds)} thresholds", why="there are 2 to 100,000", fix="pass 200")
+        errors.in_range("AUC", "the curve has two ends", 2, 100_000, thresholds=thresholds)
         self.thresholds = thresholds
         super().__init__(name)
 
+    @_measuring
     def measure(self, labels, predictions):
         n = self.thresholds
         edges = _core.constant([-1e-7, *(i / (n - 1) for i in range(1, n - 1)), 1 + 1e-7], "float32")
@@ -205,6 +237,7 @@ class R2(_Counted):
 
     name = "r2"
 
+    @_measuring
     def measure(self, labels, predictions):
         y, p = (_core.reshape(_core.astype(t, "float32"), (t.shape[0], -1)) for t in (_beside(labels, predictions), predictions))
         return _core.concat([_core.sum(_core.square(y - p), 0), _core.sum(y, 0), _core.sum(_core.square(y), 0), _core.reshape(_core.sum(_core.ones_like(y[:, 0])), (1,))])
@@ -221,11 +254,11 @@ class ConfusionMatrix(_Counted):
     name = "confusion_matrix"
 
     def __init__(self, classes: int, name: str | None = None):
-        if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
-            raise errors.InvalidArgument(f"ConfusionMatrix: {errors.shown(classes)} classes", why="there is at least one", fix="pass their number")
+        errors.in_range("ConfusionMatrix", "it is their number", 1, classes=classes)
         self.classes = classes
         super().__init__(name)
 
+    @_measuring
     def measure(self, labels, predictions):
         rows, columns = (_core.one_hot(i, self.classes) for i in (_classes(labels, predictions), _core.argmax(predictions, -1)))
         return _core.reshape(_core.matmul(rows, columns, transpose_a=True), (-1,))
@@ -258,6 +291,7 @@ class _FromFunction(Metric):
         self._function = function
         super().__init__(getattr(function, "__name__", "metric"))
 
+    @_measuring
     def measure(self, labels, predictions):
         return _core.mean(self._function(labels, predictions))
 

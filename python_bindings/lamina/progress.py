@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 import time
 
-from . import _border
+from . import _border, errors
 
 __all__ = ["ProgressBar", "format_duration", "format_metric", "format_step_time"]
 
@@ -37,6 +37,13 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
+def verbosity(what: str, verbose) -> int:
+    """0, 1 or 2 for what fit and its like take as verbose. Keras's "auto" is 1."""
+    if isinstance(verbose, (int, str)) and verbose in (0, 1, 2, "auto"):
+        return 1 if verbose == "auto" else int(verbose)
+    raise errors.InvalidArgument(f"{what}: verbose {errors.shown(verbose)}", why="0 prints nothing, 1 a progress bar, 2 a line per epoch", fix="pass 0, 1 or 2")
+
+
 class ProgressBar:
     """Shows steps 1..total of one epoch.
 
@@ -45,9 +52,13 @@ class ProgressBar:
     shown until finish() is called.
     """
 
-    def __init__(self, total: int | None, verbose: int = 1, file=None, clock=time.perf_counter):
+    def __init__(self, total: int | None, verbose: int | bool | str = 1, file=None, clock=time.perf_counter):
+        if total is not None:
+            errors.in_range("ProgressBar", "it is a number of steps", 0, total=total)
+        if file is not None and not hasattr(file, "write"):
+            raise errors.TypeMismatch(f"ProgressBar: file is {errors.a_type(file)}", why="lines are written to it", fix="pass sys.stderr, or an open file")
         self.total = total
-        self.verbose = 1 if verbose == "auto" else verbose
+        self.verbose = verbosity("ProgressBar", verbose)
         self.file = sys.stdout if file is None else file
         self.clock = clock
         self.start = clock()
@@ -110,7 +121,10 @@ class ProgressBar:
 
     @staticmethod
     def _metrics(metrics) -> str:
-        pairs = metrics.items() if hasattr(metrics, "items") else metrics
+        pairs = list(metrics.items() if hasattr(metrics, "items") else metrics)
+        for name, value in pairs:
+            if not hasattr(value, "__float__"):
+                raise errors.TypeMismatch(f"ProgressBar: the metrics' '{name}' is {errors.a_type(value)}", why="metrics are pairs of a name and a number", fix="leave it out")
         return "".join(f" - {name}: {format_metric(value)}" for name, value in pairs)
 
     def _show(self, text: str, final: bool) -> None:

@@ -50,12 +50,15 @@ class Writer:
         when none is left."""
         import numpy as np
 
-        array = np.asarray(values.numpy() if hasattr(values, "numpy") else values).ravel().astype(np.float64)
+        _text("histogram", name)
+        try:
+            array = np.asarray(values.numpy() if hasattr(values, "numpy") else values).ravel().astype(np.float64)
+        except (TypeError, ValueError):
+            raise errors.TypeMismatch(f"summary: the values of '{name}' are {errors.a_type(values)}", why="a histogram counts numbers", fix="pass a tensor, a Variable or an array") from None
         array = array[np.isfinite(array)]
         if array.size == 0:
-            raise errors.InvalidArgument(f"summary: '{name}' has no finite element", why="a histogram counts them", fix="look for the step that made NaN or infinity")
-        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= 10000:
-            raise errors.InvalidArgument(f"summary: {errors.shown(bins)} bins", why="their number is from 1 to 10000", fix="leave it out")
+            raise errors.InvalidArgument(f"summary: the values of '{name}' have no finite element", why="a histogram counts them", fix="look for the step that made NaN or infinity")
+        errors.in_range("summary", "it is their number", 1, 10000, bins=bins)
         with np.errstate(over="ignore"):
             squares = float(np.square(array).sum())
         try:
@@ -93,6 +96,8 @@ class Writer:
     def _event(self, summary, step, time):
         if isinstance(step, bool) or not hasattr(step, "__index__") or not -2**63 <= step.__index__() < 2**63:
             raise errors.TypeMismatch(f"summary: the step is {errors.shown(step)}", why="steps are whole numbers of 64 bits", fix="pass the number of the batch or epoch")
+        if time is not None:
+            errors.in_range("summary", "it is in seconds since 1970", 0, time=time)
         self._write(_events.event(summary, step.__index__(), clock.time() if time is None else float(time)))
 
     def _write(self, payload):
@@ -132,7 +137,7 @@ def _number(name, value):
     except errors.Error:
         raise
     except Exception:
-        raise errors.TypeMismatch(f"summary: '{name}' is {errors.a_type(value)}", why="a scalar is one number", fix="pass a float, or a tensor of one element") from None
+        raise errors.TypeMismatch(f"summary: the value of '{name}' is {errors.a_type(value)}", why="a scalar is one number", fix="pass a float, or a tensor of one element") from None
 
 
 _border.guard(globals())

@@ -230,7 +230,7 @@ void bind_image_layers(nb::module_& m) {
                                        conv_options(strides, padding, dilation, 1, activation, use_bias, kernel, bias, dtype, name, false));
       },
       nb::arg("kernel_size"), nb::arg("depth_multiplier"), nb::arg("strides"), nb::arg("padding"), nb::arg("dilation_rate"),
-      nb::arg("activation").none(), nb::arg("use_bias"), nb::arg("kernel_initializer"), nb::arg("bias_initializer"), nb::arg("dtype"),
+      nb::arg("activation").none(), nb::arg("use_bias"), nb::arg("depthwise_initializer"), nb::arg("bias_initializer"), nb::arg("dtype"),
       nb::arg("name"));
   bind_conv_members(depthwise_class);
   nb::class_<nn::Pool1D> pool_class(m, "Pool1D", "The computation of lm.nn.MaxPool1D and lm.nn.AveragePooling1D.");

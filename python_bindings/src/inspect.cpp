@@ -14,6 +14,7 @@ namespace {
 Shape open_shape(nb::handle shape) {
   Shape out;
   if (PyIndex_Check(shape.ptr())) return to_shape(shape);
+  if (PyUnicode_Check(shape.ptr())) throw_type_error(cat(shown(shape), " is no shape"), "a shape is a list of lengths", "pass [None, 3]");
   for (const nb::object& d : elements_of(shape)) {
     if (d.is_none())
       out.push_back(any_length());

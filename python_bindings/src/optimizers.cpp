@@ -24,7 +24,8 @@ optim::Hyper to_hyper(HyperArgument value) {
   const double number = PyFloat_AsDouble(value.ptr());
   if (number == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    throw_type_error(cat("a hyperparameter is ", a_type(value.ptr())), "it is a number, or a Variable of lm.per_model", "pass a float");
+    throw_type_error(cat(a_type(value.ptr()), " is no number"), "a hyperparameter is a number, or a Variable of lm.per_model",
+                     "pass a float");
   }
   return number;
 }
@@ -55,8 +56,8 @@ void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
   std::vector<optim::Optimizer::GradientAndVariable> all;
   for (const nb::object& pair : elements_of(pairs)) {
     nb::object items = nb::steal(PySequence_Tuple(pair.ptr()));
-    if (!items.is_valid()) throw_python_error();
-    if (nb::len(items) != 2 || !is_variable(PyTuple_GET_ITEM(items.ptr(), 1))) {
+    if (!items.is_valid()) PyErr_Clear();
+    if (!items.is_valid() || nb::len(items) != 2 || !is_variable(PyTuple_GET_ITEM(items.ptr(), 1))) {
       throw_type_error("apply_gradients: an item is not (gradient, Variable)", "each update is of one Variable by its gradient",
                        "pass zip(gradients, variables)");
     }

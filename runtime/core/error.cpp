@@ -1,6 +1,8 @@
 #include "runtime/core/error.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 namespace lamina {
 namespace {
@@ -13,23 +15,71 @@ std::string text(const Error::Parts& p) {
   return s;
 }
 
-char lower(char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; }
+// A name in lower case and without underscores: what is left when somebody writes it from memory.
+std::string bare(const std::string& name) {
+  std::string out;
+  for (const char c : name)
+    if (c != '_') out += 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  return out;
+}
 
-// Levenshtein distance, in lower case.
+// How many letters are added, left out, replaced or swapped with the next.
 size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
+    next[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (lower(a[i - 1]) != lower(b[j - 1]))});
-      diagonal = above;
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) next[j] = std::min(next[j], before[j - 2] + 1);
     }
+    std::swap(before, row);
+    std::swap(row, next);
   }
   return row[b.size()];
 }
+
+// What other frameworks call things that have another name here; "" is near a name here and means something else.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"adadelta", ""},
+    {"adamax", ""},
+    {"bce", "binary_cross_entropy"},
+    {"categoricalaccuracy", "accuracy"},
+    {"crossentropy", "sparse_cross_entropy"},
+    {"ftrl", ""},
+    {"glorot", "glorot_uniform"},
+    {"he", "he_normal"},
+    {"kaiming", "he_uniform"},
+    {"kaimingnormal", "he_normal"},
+    {"kaiminguniform", "he_uniform"},
+    {"kld", "kl_divergence"},
+    {"lasso", "l1"},
+    {"lecunnormal", ""},
+    {"lecununiform", ""},
+    {"l1", "mae"},
+    {"l2", "mse"},
+    {"logcosh", ""},
+    {"mape", ""},
+    {"momentum", "sgd"},
+    {"msle", ""},
+    {"nesterov", "sgd"},
+    {"nll", "sparse_cross_entropy"},
+    {"normal", "random_normal"},
+    {"ridge", "l2"},
+    {"rmse", ""},
+    {"rocauc", "auc"},
+    {"smoothl1", "huber"},
+    {"sparsecategoricalaccuracy", "accuracy"},
+    {"swish", "silu"},
+    {"topkaccuracy", "top_k"},
+    {"topkcategoricalaccuracy", "top_k"},
+    {"truncatednormal", ""},
+    {"uniform", "random_uniform"},
+    {"weightdecay", "l2"},
+    {"xavier", "glorot_uniform"},
+    {"xaviernormal", "glorot_normal"},
+    {"xavieruniform", "glorot_uniform"},
+};
 
 }  // namespace
 
@@ -71,12 +121,23 @@ void internal_error(const std::string& what) {
 
 Error unknown_name(const std::string& what_kind, const std::string& name, std::vector<std::string> existing) {
   constexpr size_t kShown = 24, kCompared = 64;  // names; bytes of a name, which a file may have made long
-  const std::string beginning = name.substr(0, kCompared);
+  const std::string beginning = name.substr(0, kCompared), given = bare(beginning);
+  const auto known = std::find_if(std::begin(kElsewhere), std::end(kElsewhere), [&](const auto& row) { return row.first == given; });
+  const bool other = known != std::end(kElsewhere) && known->second.empty();
+  bool near = false;
   std::vector<std::pair<size_t, std::string>> nearest;
-  for (std::string& one : existing) nearest.emplace_back(distance(beginning, one.substr(0, kCompared)), std::move(one));
+  for (std::string& one : existing) {
+    const std::string candidate = bare(one.substr(0, kCompared));
+    const size_t shorter = std::min(given.size(), candidate.size());
+    size_t away = distance(given, candidate);
+    const bool meant = known != std::end(kElsewhere) && known->second == one;
+    const bool begins = shorter >= 4 && given.compare(0, shorter, candidate, 0, shorter) == 0;
+    near = near || (!other && (meant || begins || 3 * away <= std::max(given.size(), candidate.size())));
+    if (meant || begins) away = std::min<size_t>(away, meant ? 0 : 1);
+    nearest.emplace_back(away, std::move(one));
+  }
   std::stable_sort(nearest.begin(), nearest.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < existing.size(); ++i) existing[i] = std::move(nearest[i].second);
-  const bool near = !existing.empty() && 2 * nearest.front().first <= std::max(beginning.size(), existing.front().size());
   std::string list;
   for (size_t i = 0; i < std::min(existing.size(), kShown); ++i) list += (list.empty() ? "" : ", ") + existing[i];
   if (existing.size() > kShown) list += cat(" and ", existing.size() - kShown, " more");

@@ -213,7 +213,7 @@ TEST(OpErrors, AnUnknownActivationNamesTheKnown) {
     FAIL() << "nothing was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(std::string(e.what()),
-              "there is no activation named 'rely'\n  why:   there are: relu, elu, gelu, silu, none, tanh, sigmoid, gelu_tanh, leaky_relu, "
+              "there is no activation named 'rely'\n  why:   there are: relu, elu, gelu, silu, none, tanh, gelu_tanh, leaky_relu, sigmoid, "
               "softplus\n  fix:   did you mean 'relu'?");
   }
 }

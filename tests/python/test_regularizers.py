@@ -65,7 +65,7 @@ def test_terms_of_half_types_are_computed_in_float32():
 def test_what_is_no_regularizer_is_refused(tmp_path):
     with pytest.raises(lm.errors.NotFound, match="there is no regularizer named 'l3'"):
         nn.Dense(2, kernel_regularizer="l3")
-    with pytest.raises(lm.errors.TypeMismatch, match="is no regulariser"):
+    with pytest.raises(lm.errors.TypeMismatch, match="is no regularizer"):
         nn.Dense(2, kernel_regularizer=0.1)
     with pytest.raises(lm.errors.InvalidArgument, match="L2: l2 -1"):
         R.L2(-1)

@@ -1,7 +1,7 @@
 """Attention. Its computation is the C++ one."""
 from __future__ import annotations
 
-from .. import _border, _core
+from .. import _border, _core, errors
 from . import masks
 from .layer import Layer, shape_of
 
@@ -19,6 +19,9 @@ class MultiHeadAttention(Layer):
     def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, dropout: float = 0.0, use_bias: bool = True, output_size: int | None = None,
                  kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
+        for size in ({"value_dim": value_dim}, {"output_size": output_size}):
+            if None not in size.values():
+                errors.in_range("MultiHeadAttention", "it is a length", 1, **size)
         self.num_heads, self.key_dim = num_heads, key_dim
         self._computed_by("MultiHeadAttention", num_heads, key_dim, value_dim or 0, output_size or 0, dropout, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
 

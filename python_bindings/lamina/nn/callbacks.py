@@ -5,6 +5,7 @@ import math
 import os
 
 from .. import _border, errors, saving
+from ..progress import verbosity
 
 
 class Callback:
@@ -70,6 +71,7 @@ class _Monitor(Callback):
     def __init__(self, monitor, mode, min_delta=0.0):
         if mode not in ("auto", "min", "max"):
             raise errors.InvalidArgument(f"{type(self).__name__}: mode {errors.shown(mode)}", why='it is "min", "max" or "auto"', fix='pass "auto"')
+        errors.in_range(type(self).__name__, "it is a size of change", -math.inf, min_delta=min_delta)
         self.monitor, self._delta = monitor, abs(min_delta)
         name = monitor.removeprefix("val_")
         self._larger = mode == "max" or mode == "auto" and name in ("accuracy", "acc", "binary_accuracy", "auc", "f1", "precision", "r2", "recall", "top_k")
@@ -95,9 +97,10 @@ class EarlyStopping(_Monitor):
     """Stops training when `monitor` has not become better by min_delta for `patience` epochs. restore_best_weights: puts back the weights of the best epoch. verbose: 1 prints that it
     stopped."""
 
-    def __init__(self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, mode: str = "auto", restore_best_weights: bool = False, start_from_epoch: int = 0, verbose: int = 0):
+    def __init__(self, monitor: str = "val_loss", min_delta: float = 0.0, patience: int = 0, mode: str = "auto", restore_best_weights: bool = False, start_from_epoch: int = 0, verbose: int | bool | str = 0):
         super().__init__(monitor, mode, min_delta)
-        self.verbose = verbose
+        errors.in_range("EarlyStopping", "it is a number of epochs", 0, patience=patience, start_from_epoch=start_from_epoch)
+        self.verbose = verbosity("EarlyStopping", verbose)
         self.patience, self.restore_best_weights, self.start_from_epoch = patience, restore_best_weights, start_from_epoch
         self.stopped_epoch = None
 
@@ -128,9 +131,9 @@ class ModelCheckpoint(_Monitor):
     """Saves the model after every epoch, or with save_best_only after those in which `monitor` became better. The path may have fields: "net-{epoch:02d}-{val_loss:.3f}.keras";
     it ends in .keras (the model) or .safetensors (its weights). verbose: 1 prints what is written."""
 
-    def __init__(self, path, monitor: str = "val_loss", save_best_only: bool = False, mode: str = "auto", verbose: int = 0):
+    def __init__(self, path, monitor: str = "val_loss", save_best_only: bool = False, mode: str = "auto", verbose: int | bool | str = 0):
         super().__init__(monitor, mode)
-        self.verbose = verbose
+        self.verbose = verbosity("ModelCheckpoint", verbose)
         self.path, self.save_best_only = os.fspath(path), save_best_only
         if not self.path.endswith((".keras", ".safetensors")):
             raise errors.InvalidArgument(f"ModelCheckpoint: the path {errors.shown(self.path)} ends in neither .keras nor .safetensors", why="the ending says what is saved", fix='call it "net.keras"')
@@ -155,6 +158,8 @@ class CSVLogger(Callback):
     """Writes a line per epoch to a CSV file: epoch, then the loss and metrics. append: after the lines that are there."""
 
     def __init__(self, path, separator: str = ",", append: bool = False):
+        if not separator:
+            raise errors.InvalidArgument("CSVLogger: separator ''", why="it stands between the fields of a line", fix='pass ","')
         self.path, self.separator, self.append = os.fspath(path), separator, append
         self._names = None
 
@@ -202,6 +207,8 @@ class ReduceLROnPlateau(_Monitor):
         super().__init__(monitor, mode, min_delta)
         if not 0 < factor < 1:
             raise errors.InvalidArgument(f"ReduceLROnPlateau: factor {errors.shown(factor)}", why="it makes the rate smaller", fix="pass a number between 0 and 1")
+        errors.in_range("ReduceLROnPlateau", "it is a number of epochs", 0, patience=patience, cooldown=cooldown)
+        errors.in_range("ReduceLROnPlateau", "a learning rate is 0 or more", 0, min_lr=min_lr)
         self.factor, self.patience, self.cooldown, self.min_lr = factor, patience, cooldown, min_lr
 
     def on_train_begin(self):

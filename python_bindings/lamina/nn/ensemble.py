@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from .. import _border, _core, errors, losses as losses_module, optim
 from .._structure import flatten
-from .feeding import made_feed
-from .layer import widened
+from .feeding import made_feed, require_pair
+from .layer import _shape, widened
 from .stack import stack
 
 
@@ -20,6 +20,12 @@ class Ensemble:
     0 to n - 1. nets[k] is an ordinary model with a copy of member k's weights."""
 
     def __init__(self, make, n: int, *, learning_rate=0.001, optimizer=optim.Adam, loss="mse", seeds=None, input_shape=None):
+        if not callable(make):
+            raise errors.TypeMismatch(f"Ensemble: make is {errors.a_type(make)}", why="it makes one model a call", fix="pass a function without arguments")
+        if not callable(optimizer):
+            raise errors.TypeMismatch(f"Ensemble: optimizer is {errors.a_type(optimizer)}", why="each member has its own learning rate", fix="pass a class such as lm.optim.Adam, or a function of the learning rate")
+        _shape(self, input_shape)
+        self.loss = losses_module.get(loss)
         self.models = stack(make, n, seeds=range(n) if seeds is None else seeds, input_shape=input_shape)
         rates = list(learning_rate) if isinstance(learning_rate, (list, tuple)) or getattr(learning_rate, "ndim", 0) else None
         if rates is not None and len(rates) != n:
@@ -27,7 +33,6 @@ class Ensemble:
         self.optimizer = optimizer(learning_rate if rates is None else _core.per_model(rates, "learning_rate"))
         if hasattr(self.optimizer, "build"):
             self.optimizer.build(self.models.trainable_variables)
-        self.loss = losses_module.get(loss)
         self._train, self._parallel_train = _core.function(_vmap(self._train_one), of_model=True), None
         self._test = _core.function(_vmap(lambda x, y: self._loss_of(x, y, False)), of_model=True)
         self._predict = _core.function(_vmap(lambda x: widened(self.models, self.models(x, training=False))), of_model=True)
@@ -56,8 +61,10 @@ class Ensemble:
         distribute: the ranks of a job train together, as in Model.fit."""
         import numpy as np
 
-        if patience is not None and (isinstance(patience, bool) or not isinstance(patience, int) or patience < 1):
-            raise errors.InvalidArgument(f"Ensemble.fit: patience {errors.shown(patience)} is not a positive integer", why="it is a number of epochs", fix="pass 5")
+        errors.in_range("Ensemble.fit", "it is how often the data is seen", 0, epochs=epochs)
+        if patience is not None:
+            errors.in_range("Ensemble.fit", "it is a number of epochs", 1, patience=patience)
+        require_pair("Ensemble.fit", validation_data)
         if patience is not None and validation_data is None:
             raise errors.InvalidArgument("Ensemble.fit: patience without validation_data", why="members stop by their val_loss", fix="pass validation_data=(x, y)")
         train = self._train
@@ -72,7 +79,7 @@ class Ensemble:
             history["loss"].append(self._mean(train, feed, distribute))
             source[~stopped] = epoch if patience is None else source[~stopped]
             if validation_data is not None:
-                values = self._mean(self._test, made_feed("Ensemble.fit", *_pair(validation_data), batch_size, False, None, None, None))
+                values = self._mean(self._test, made_feed("Ensemble.fit's validation_data", *_pair(validation_data), batch_size, False, None, None, None))
                 history.setdefault("val_loss", []).append(values)
             if patience is None:
                 continue

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import numbers
 import time
 
@@ -59,10 +60,21 @@ class Feed:
             yield inputs, labels, with_classes(self.what, weights, labels, self._classes), flatten(inputs)[0][0].shape[0]
 
 
+def _check_classes(what, class_weight):
+    if class_weight is not None and not isinstance(class_weight, dict):
+        raise errors.TypeMismatch(f"{what}: class_weight is {errors.a_type(class_weight)}", why="it has the weight of each class", fix="pass {0: 1.0, 1: 5.0}")
+    for label, weight in (class_weight or {}).items():
+        if not isinstance(label, numbers.Real):
+            raise errors.InvalidArgument(f"{what}: class_weight has the class {errors.shown(label)}", why="classes are numbers, as in the labels", fix="pass {0: 1.0, 1: 5.0}")
+        if not isinstance(weight, numbers.Real) or not math.isfinite(weight):
+            raise errors.InvalidArgument(f"{what}: class_weight of the class {label} is {errors.shown(weight)}", why="it is a finite factor of the class's losses", fix="pass {0: 1.0, 1: 5.0}")
+
+
 def with_classes(what, weights, labels, class_weight):
     """The samples' weights times the weight of each label's class, 1 for classes that are not named; None where there are neither."""
     if class_weight is None:
         return weights
+    _check_classes(what, class_weight)
     import numpy as np
 
     if isinstance(labels, (tuple, list, dict)):
@@ -90,13 +102,9 @@ def inputs_of(element):
 
 def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, steps=None):
     """The Feed of what fit or evaluate was given."""
-    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-        raise errors.InvalidArgument(f"{what}: {errors.shown(steps)} steps per epoch", why="it is a positive integer", fix="leave it out for one loop over the data")
-    if class_weight is not None and not isinstance(class_weight, dict):
-        raise errors.TypeMismatch(f"{what}: class_weight is {errors.a_type(class_weight)}", why="it has the weight of each class", fix="pass {0: 1.0, 1: 5.0}")
-    for label in class_weight or ():
-        if not isinstance(label, numbers.Real):
-            raise errors.InvalidArgument(f"{what}: class_weight has the class {errors.shown(label)}", why="classes are numbers, as in the labels", fix="pass {0: 1.0, 1: 5.0}")
+    if steps is not None:
+        errors.in_range(what, "it is a number of batches; left out it is one loop over the data", 1, **{"steps_per_epoch" if what == "fit" else "steps": steps})
+    _check_classes(what, class_weight)
     if y is None and not isinstance(x, (Dataset, tuple, list, dict, str)) and hasattr(x, "__iter__") and not hasattr(x, "shape"):
         x = Dataset.from_generator(x)  # PyTorch's DataLoader
     if isinstance(x, Dataset):
@@ -106,14 +114,30 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
         return Feed(what, x, None, steps, class_weight)
     if y is None:
         raise errors.InvalidArgument(f"{what}: there are no labels", why="a loss compares outputs with labels", fix="pass y, or a Dataset of (inputs, labels)")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise errors.InvalidArgument(f"{what}: batch_size {errors.shown(batch_size)}", why="it is the number of rows of a batch", fix="pass 1 or more")
+    errors.in_range(what, "it is the number of rows of a batch", 1, batch_size=batch_size)
     rows = {name: _rows(value) for name, value in (("x", x), ("y", y), ("sample_weight", weights))}
+    for name, value in (("x", x), ("y", y), ("sample_weight", weights)):
+        require_rows(what, name, value)
     if len(set(rows.values()) - {None}) > 1:
         raise errors.InvalidArgument(f"{what}: {' and '.join(f'{name} has {n} rows' for name, n in rows.items() if n is not None)}", why="row i of each belongs to sample i", fix="pass as many of each")
     data = Dataset.from_tensor_slices(tuple(_arrays(part) for part in ((x, y) if weights is None else (x, y, weights))))
     rows = data.shuffle() if shuffle else data
     return Feed(what, rows.batch(batch_size), rows, steps, class_weight)
+
+
+def require_rows(what, name, value):
+    if isinstance(value, (bool, int, float)) or getattr(value, "shape", None) == ():
+        raise errors.InvalidArgument(f"{what}: {name} is one number", why="it has a row for each sample", fix="pass an array or a tensor with rows")
+    if isinstance(value, (tuple, dict)) and not flatten(value)[0]:
+        raise errors.InvalidArgument(f"{what}: {name} is {errors.a_type(value)} of nothing", why="it has a row for each sample", fix="pass an array or a tensor with rows")
+
+
+def require_pair(what, data):
+    """Checks an argument validation_data."""
+    if data is None or isinstance(data, Dataset) or isinstance(data, (tuple, list)) and len(data) in (2, 3):
+        return
+    if not hasattr(data, "__iter__") or hasattr(data, "shape") or isinstance(data, (tuple, list, dict, str)):
+        raise errors.TypeMismatch(f"{what}: validation_data is {errors.shown(data)}", why="it is (x, y), (x, y, weights) or a Dataset", fix="pass validation_data=(x_test, y_test)")
 
 
 def _rows(value):

@@ -2,7 +2,35 @@
 from __future__ import annotations
 
 from .. import _border, _core, errors
-from .layer import Layer
+from .layer import Layer, _shape
+
+
+def _sizes(layer, least=1, **named):
+    """Checks arguments that are a number or (rows, columns)."""
+    for name, value in named.items():
+        parts = value if isinstance(value, (tuple, list)) else [value]
+        if len(parts) not in ((1, 2) if parts is value else (1,)) or not all(hasattr(type(part), "__index__") and not isinstance(part, bool) for part in parts):
+            raise errors.TypeMismatch(f"{type(layer).__name__}: {name} is {errors.shown(value)}", why="it is a number, or a pair for rows and columns", fix=f"pass {least + 1}, or {(least + 1, least + 1)}")
+        for part in parts:
+            errors.in_range(type(layer).__name__, "it is a number, or a pair for rows and columns", least, **{name: part})
+
+
+def _padding(layer, padding, sides=2):
+    """Checks an argument padding: for each side a number or (before, after), or one number for all."""
+    if isinstance(padding, str):
+        if padding not in ("valid", "same"):
+            raise _core.unknown_name("padding", padding, ["valid", "same"])
+        return
+    parts = [part for side in (padding if isinstance(padding, (tuple, list)) else [padding]) for part in (side if isinstance(side, (tuple, list)) else [side])]
+    if not 1 <= len(parts) <= 2 * sides or not all(hasattr(type(part), "__index__") and not isinstance(part, bool) and part >= 0 for part in parts):
+        raise errors.InvalidArgument(f"{type(layer).__name__}: padding is {errors.shown(padding)}", why="it is how many zeros are added at each side", fix='pass "same", "valid" or a number')
+
+
+def _of_rank(layer, x, rank):
+    x = x if isinstance(x, _core.Tensor) else _core.constant(x)
+    if len(x.shape) != rank:
+        raise errors.InvalidArgument(f"{layer.name}: x has the shape {list(x.shape)}", why="it takes [n, length, channels]" if rank == 3 else "it takes [n, height, width, channels]", fix="reshape x")
+    return x
 
 
 class _Conv(Layer):
@@ -27,8 +55,10 @@ class Conv2D(_Conv):
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
+        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
+        _padding(self, padding)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = input_shape
+        self.input_shape = _shape(self, input_shape)
         self._computed_by("Conv2D", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
                           kernel_initializer, bias_initializer, dtype, self.name)
 
@@ -43,8 +73,10 @@ class Conv2DTranspose(_Conv):
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
+        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
+        _padding(self, padding)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = input_shape
+        self.input_shape = _shape(self, input_shape)
         self._computed_by("Conv2DTranspose", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
                           kernel_initializer, bias_initializer, dtype, self.name, output_padding)
 
@@ -52,14 +84,16 @@ class Conv2DTranspose(_Conv):
 class Conv1D(_Conv):
     """x [n, length, c] -> [n, length', filters]; kernel [kernel_size, c / groups, filters]. padding: "valid", "same", a number or (before, after)."""
 
-    def __init__(self, filters: int, kernel_size: int, strides: int = 1, padding="valid", dilation_rate: int = 1, groups: int = 1,
+    def __init__(self, filters: int, kernel_size, strides=1, padding="valid", dilation_rate=1, groups: int = 1,
                  activation=None, use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32",
                  name: str | None = None, input_shape=None, trainable: bool = True,
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
+        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
+        _padding(self, padding)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = input_shape
+        self.input_shape = _shape(self, input_shape)
         self._computed_by("Conv1D", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
                           kernel_initializer, bias_initializer, dtype, self.name)
 
@@ -67,14 +101,16 @@ class Conv1D(_Conv):
 class Conv1DTranspose(_Conv):
     """Transposed Conv1D, which lengthens sequences by the stride. kernel is [kernel_size, filters / groups, c]."""
 
-    def __init__(self, filters: int, kernel_size: int, strides: int = 1, padding="valid", dilation_rate: int = 1, groups: int = 1, activation=None,
+    def __init__(self, filters: int, kernel_size, strides=1, padding="valid", dilation_rate=1, groups: int = 1, activation=None,
                  use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None,
-                 input_shape=None, trainable: bool = True, output_padding: int = 0,
+                 input_shape=None, trainable: bool = True, output_padding=0,
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
+        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
+        _padding(self, padding)
         self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = input_shape
+        self.input_shape = _shape(self, input_shape)
         self._computed_by("Conv1DTranspose", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias, kernel_initializer,
                           bias_initializer, dtype, self.name, output_padding)
 
@@ -87,8 +123,10 @@ class DepthwiseConv2D(_Conv):
                  depthwise_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=depthwise_regularizer, bias=bias_regularizer)
+        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
+        _padding(self, padding)
         self.kernel_size, self.strides, self.padding, self.depth_multiplier = kernel_size, strides, padding, depth_multiplier
-        self.input_shape = input_shape
+        self.input_shape = _shape(self, input_shape)
         self._computed_by("DepthwiseConv2D", kernel_size, depth_multiplier, strides, padding, dilation_rate, activation, use_bias, depthwise_initializer,
                           bias_initializer, dtype, self.name)
 
@@ -101,8 +139,10 @@ class _Plain(Layer):
 class MaxPool1D(_Plain):
     """The maximum of each window over [n, l, c]; the stride is by default the window's size."""
 
-    def __init__(self, pool_size: int = 2, strides: int | None = None, padding="valid", name: str | None = None):
+    def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
+        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
+        _padding(self, padding)
         self.pool_size, self.strides, self.padding = pool_size, strides, padding
         self._computed_by("Pool1D", True, pool_size, strides, padding, self.name)
 
@@ -110,8 +150,10 @@ class MaxPool1D(_Plain):
 class AveragePooling1D(_Plain):
     """The mean of each window over [n, l, c], without padding; the stride is by default the window's size."""
 
-    def __init__(self, pool_size: int = 2, strides: int | None = None, padding="valid", name: str | None = None):
+    def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
+        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
+        _padding(self, padding)
         self.pool_size, self.strides, self.padding = pool_size, strides, padding
         self._computed_by("Pool1D", False, pool_size, strides, padding, self.name)
 
@@ -130,7 +172,7 @@ class GlobalAveragePool1D(Layer):
 
     def call(self, x, mask=None):
         if mask is None:
-            return _core.mean(x, 1, self.keepdims)
+            return _core.mean(_of_rank(self, x, 3), 1, self.keepdims)
         counted = _core.astype(mask, x.dtype)[:, :, None]
         return _core.sum(x * counted, 1, self.keepdims) / _core.maximum(_core.sum(counted, 1, self.keepdims), 1.0)
 
@@ -143,7 +185,7 @@ class GlobalMaxPool1D(Layer):
         self.keepdims = keepdims
 
     def call(self, x):
-        return _core.max(x, 1, self.keepdims)
+        return _core.max(_of_rank(self, x, 3), 1, self.keepdims)
 
 
 class UpSampling2D(_Plain):
@@ -151,6 +193,7 @@ class UpSampling2D(_Plain):
 
     def __init__(self, size=2, name: str | None = None):
         super().__init__(name=name)
+        _sizes(self, size=size)
         self.size = size
         self._computed_by("UpSampling2D", size, self.name)
 
@@ -162,6 +205,7 @@ class ZeroPadding2D(_Plain):
         super().__init__(name=name)
         if isinstance(padding, str):
             raise errors.TypeMismatch(f"ZeroPadding2D: padding {errors.shown(padding)} is no number", fix="pass 1, (1, 2) or ((1, 2), (3, 4))")
+        _padding(self, padding)
         self.padding = padding
         self._computed_by("ZeroPadding2D", padding, self.name)
 
@@ -171,6 +215,8 @@ class MaxPool2D(Layer):
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
+        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
+        _padding(self, padding)
         self.pool_size, self.strides, self.padding = pool_size, strides, padding
 
     def call(self, x):
@@ -182,6 +228,8 @@ class AveragePooling2D(Layer):
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
+        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
+        _padding(self, padding)
         self.pool_size, self.strides, self.padding = pool_size, strides, padding
 
     def call(self, x):
@@ -196,7 +244,7 @@ class GlobalAveragePool2D(Layer):
         self.keepdims = keepdims
 
     def call(self, x):
-        return _core.mean(x, (1, 2), self.keepdims)
+        return _core.mean(_of_rank(self, x, 4), (1, 2), self.keepdims)
 
 
 class GlobalMaxPool2D(Layer):
@@ -207,7 +255,7 @@ class GlobalMaxPool2D(Layer):
         self.keepdims = keepdims
 
     def call(self, x):
-        return _core.max(x, (1, 2), self.keepdims)
+        return _core.max(_of_rank(self, x, 4), (1, 2), self.keepdims)
 
 
 MaxPooling2D, AvgPool2D = MaxPool2D, AveragePooling2D

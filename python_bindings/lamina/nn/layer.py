@@ -34,6 +34,21 @@ def shape_of(value):
     return tuple(value.shape) if hasattr(value, "shape") else ()
 
 
+def _training(layer, given) -> bool:
+    """What a call takes as training: also 0, 1 and NumPy's bools."""
+    if type(given).__name__ in ("bool", "bool_") or isinstance(given, int) and given in (0, 1):
+        return bool(given)
+    raise errors.TypeMismatch(f"{layer.name}: training is {errors.a_type(given)}, {errors.shown(given)}", why="a layer is traced for training or for use", fix="pass True or False")
+
+
+def _shape(layer, given):
+    """An argument input_shape: the lengths without the batch, None for unknown ones."""
+    fits = lambda one: one is None or hasattr(type(one), "__index__") and not isinstance(one, bool) and one >= 0
+    if given is None or isinstance(given, (tuple, list)) and all(map(fits, given)):
+        return given
+    raise errors.InvalidArgument(f"{type(layer).__name__}: input_shape is {given if isinstance(given, (int, tuple, list)) else errors.shown(given)}", why="it has the lengths of the input without the batch, None for unknown ones", fix="pass a tuple such as (784,)")
+
+
 def _holds_numbers(value):
     return all(map(_holds_numbers, value)) if isinstance(value, (list, tuple)) else isinstance(value, (bool, int, float, complex))
 
@@ -175,6 +190,8 @@ class Layer(Module):
                                  fix="rename forward to call" if forward else "define call(self, inputs) in the class")
 
     def __call__(self, *args, training=None, **kwargs):
+        if training is not None and not isinstance(training, bool):
+            training = _training(self, training)
         if args and (type(args[0]) is Symbolic or contains_symbolic(args)) or kwargs and contains_symbolic(kwargs):
             return symbolic_call(self, args, training, kwargs)
         if self.built and not _names_wanted() and not _watching:
@@ -292,7 +309,7 @@ class Layer(Module):
     def _regularize(self, **regularizers):
         """Regularisers of attributes, by name."""
         from . import regularizers as module
-        found = {name: module.get(one) for name, one in regularizers.items() if one is not None}
+        found = {name: module._made(one) for name, one in regularizers.items() if one is not None}
         if found:
             self._regularizers = found
 

@@ -1,8 +1,10 @@
 """The built-in layers. Their computations are the C++ ones."""
 from __future__ import annotations
 
+import math
+
 from .. import _border, _core, errors
-from .layer import Layer
+from .layer import Layer, _shape
 
 
 class Dense(Layer):
@@ -21,11 +23,9 @@ class Dense(Layer):
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
-        if isinstance(units, bool) or not isinstance(units, int):
-            raise errors.TypeMismatch(f"Dense: units {errors.shown(units)} is not an integer")
         self.units = units
         self.use_bias = use_bias
-        self.input_shape = input_shape
+        self.input_shape = _shape(self, input_shape)
         self._computed_by("Dense", units, activation, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
 
     def build(self, input_shape):
@@ -41,7 +41,7 @@ class Flatten(Layer):
 
     def __init__(self, name: str | None = None, input_shape=None):
         super().__init__(name=name)
-        self.input_shape = input_shape
+        self.input_shape = _shape(self, input_shape)
         self._computed_by("Flatten", self.name)
 
     def call(self, x):
@@ -82,6 +82,8 @@ class Reshape(Layer):
     def __init__(self, target_shape, name: str | None = None):
         super().__init__(name=name)
         self.target_shape = tuple(target_shape) if not isinstance(target_shape, int) else (target_shape,)
+        for length in self.target_shape:
+            errors.in_range("Reshape", "it has the lengths of a row; one may be -1", -1, target_shape=length)
         self._computed_by("Reshape", self.target_shape, self.name)
 
     def call(self, x):
@@ -154,6 +156,7 @@ class LeakyReLU(Layer):
 
     def __init__(self, negative_slope: float = 0.3, name: str | None = None):
         super().__init__(name=name)
+        errors.in_range("LeakyReLU", "it is a slope", -math.inf, negative_slope=negative_slope)
         self.negative_slope = negative_slope
 
     def call(self, x):
@@ -165,6 +168,7 @@ class ELU(Layer):
 
     def __init__(self, alpha: float = 1.0, name: str | None = None):
         super().__init__(name=name)
+        errors.in_range("ELU", "it is a factor", -math.inf, alpha=alpha)
         self.alpha = alpha
 
     def call(self, x):

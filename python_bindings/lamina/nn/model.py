@@ -4,7 +4,7 @@ from __future__ import annotations
 from .. import _border, _core, errors
 from .._structure import flatten
 from ..module import specs_of
-from .layer import Layer, _Arguments
+from .layer import Layer, _Arguments, _shape
 from .symbolic import Calls, Symbolic, contains_symbolic, evaluate, layers_between, symbolic_call
 from .summary import table_of
 from .training import Training
@@ -45,6 +45,9 @@ class Model(Training, Layer):
 
     def build(self, input_shape) -> None:
         """Creates the weights of all layers without data. input_shape is the input's, with None for unknown dimensions: (None, 784)."""
+        _shape(self, input_shape)
+        if input_shape is None:
+            raise errors.InvalidArgument("Model.build: input_shape is None", why="the weights' shapes follow from it", fix="pass (None, 784)")
         if not self.built:
             symbolic_call(self, (Symbolic(_core.TensorSpec(list(input_shape), "float32")),), None, {})
 

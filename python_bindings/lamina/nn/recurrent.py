@@ -112,8 +112,10 @@ class Bidirectional(Layer):
         super().__init__(name=name, trainable=trainable)
         if not isinstance(layer, _Recurrent):
             raise errors.TypeMismatch(f"Bidirectional: {errors.a_type(layer)} is no recurrent layer", why="it runs one forwards and one backwards", fix="pass lm.nn.LSTM(units)")
+        if merge_mode is not None and not isinstance(merge_mode, str):
+            raise errors.TypeMismatch(f"Bidirectional: merge_mode is {errors.a_type(merge_mode)}", why="it says how the outputs are joined", fix='pass "concat", "sum", "mul", "ave" or None')
         if merge_mode not in _MERGED:
-            raise _core.unknown_name("merge mode", str(merge_mode), [mode for mode in _MERGED if mode])
+            raise _core.unknown_name("merge mode", merge_mode, [mode for mode in _MERGED if mode])
         if backward_layer is None:
             config = layer.get_config()
             backward_layer = type(layer)(**config | {"go_backwards": not layer.go_backwards, "name": f"backward_{layer.name}"})

@@ -20,9 +20,7 @@ class L1L2(Regularizer):
     """l1 * sum(|w|) + l2 * sum(w^2)."""
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0):
-        for name, value in (("l1", l1), ("l2", l2)):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-                raise errors.InvalidArgument(f"{type(self).__name__}: {name} {errors.shown(value)}", why="it is a factor, 0 or more", fix="pass 0.01")
+        errors.in_range(type(self).__name__, "it is a factor", 0, l1=l1, l2=l2)
         self.l1, self.l2 = float(l1), float(l2)
 
     def __call__(self, weight):
@@ -51,14 +49,18 @@ class L2(L1L2):
 
 
 def get(regularizer):
-    """The regulariser for a name ("l1", "l2", "l1_l2"), or the function or object itself; None for None."""
+    """The regularizer for a name ("l1", "l2", "l1_l2"), or the function or object itself; None for None."""
+    return _made(regularizer)
+
+
+def _made(regularizer):
     names = {"l1": L1, "l2": L2, "l1_l2": lambda: L1L2(0.01, 0.01)}
     if isinstance(regularizer, str):
         if regularizer.lower() not in names:
             raise _core.unknown_name("regularizer", regularizer, sorted(names))
         return names[regularizer.lower()]()
     if regularizer is not None and not callable(regularizer):
-        raise errors.TypeMismatch(f"{errors.a_type(regularizer)} is no regulariser", fix='pass "l2", one of lm.nn.regularizers, or a function of a weight')
+        raise errors.TypeMismatch(f"{errors.a_type(regularizer)} is no regularizer", fix='pass "l2", one of lm.nn.regularizers, or a function of a weight')
     return regularizer() if isinstance(regularizer, type) else regularizer
 
 

@@ -27,8 +27,9 @@ def stack(build, n: int, *, seeds=None, input_shape=None) -> Stack:
     nets[k] is an ordinary model with a copy of model k's weights; len(nets) and `for net in nets` work as for a list. Raises
     InvalidArgument for models whose weights differ in shape or dtype, and for a wrong number of seeds.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= _MOST:
-        raise errors.InvalidArgument(f"stack: {errors.shown(n)} models", why=f"there are 1 to {_MOST}", fix="pass such an integer")
+    if not callable(build):
+        raise errors.TypeMismatch(f"stack: build is {errors.a_type(build)}", why="it makes one model a call", fix="pass a function without arguments")
+    errors.in_range("stack", "it is how many models there are", 1, _MOST, n=n)
     if seeds is not None:
         seeds = [operator.index(seed) for seed in seeds]
         if len(seeds) != n:

@@ -8,9 +8,9 @@ import warnings
 from .. import _border, _core, errors, losses as losses_module, metrics as metrics_module, optim
 from .._structure import flatten, unflatten
 from ..data import Dataset
-from ..progress import ProgressBar
+from ..progress import ProgressBar, verbosity
 from .callbacks import CallbackList, History
-from .feeding import cut, inputs_of, made_feed, with_classes
+from .feeding import cut, inputs_of, made_feed, require_pair, require_rows, with_classes
 from .launches import Launches
 from .layer import widened
 from . import masks
@@ -42,6 +42,9 @@ class Training:
         if scaled and not getattr(self.optimizer, "_switches", {"dynamic_loss_scale": True})["dynamic_loss_scale"]:
             warnings.warn(f"compile: {self.name} computes in float16, and {self.optimizer.name} has no loss scale, so small gradients become 0: pass dynamic_loss_scale=True to it", stacklevel=2)
         self.loss = _each(loss, lambda one: None if one is None else losses_module.get(one))
+        for factor in loss_weights.values() if isinstance(loss_weights, dict) else loss_weights if isinstance(loss_weights, (list, tuple)) else () if loss_weights is None else [None]:
+            if not isinstance(factor, (int, float, _core.Tensor, _core.Variable)) or isinstance(factor, bool):
+                raise errors.TypeMismatch(f"compile: loss_weights {errors.shown(loss_weights)}", why="each output's loss has a factor", fix="pass a list of numbers, or a dict by name")
         self._loss_weights = loss_weights
         self._metrics, self._metric_outputs = [], []
         several = isinstance(metrics, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in metrics)
@@ -65,7 +68,7 @@ class Training:
         if hasattr(self, "_metrics"):
             self._make_steps()
 
-    def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int = 1, shuffle: bool = True, validation_data=None, validation_split: float = 0.0,
+    def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int | bool | str = 1, shuffle: bool = True, validation_data=None, validation_split: float = 0.0,
             class_weight=None, sample_weight=None, steps_per_epoch: int | None = None, callbacks=(), initial_epoch: int = 0, checkpoint=None,
             checkpoint_every="epoch", distribute: bool = False, steps_per_launch: int | None = None) -> History:
         """Trains, and returns the History with the loss and metrics of every epoch, each weighted by samples.
@@ -85,8 +88,8 @@ class Training:
         steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time, from the second epoch on, where it is worth
         the trace. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
         self._require_compiled("fit")
-        if isinstance(epochs, bool) or not hasattr(epochs, "__index__") or epochs < 0:
-            raise errors.InvalidArgument(f"fit: {errors.shown(epochs)} epochs", why="it is how often the data is seen", fix="pass an int from 1 on")
+        errors.in_range("fit", "it is how often the data is seen", 0, epochs=epochs, initial_epoch=initial_epoch)
+        verbose = verbosity("fit", verbose)
         if callable(getattr(type(self), "train_step", None)):
             raise errors.StateError(f"fit: {type(self).__name__} defines train_step(), which fit does not call", why="fit's step is the loss and the optimizer of compile()",
                                     fix="write the loop yourself around a traced step, or give train_step another name")
@@ -97,6 +100,7 @@ class Training:
             distributed._require_same("fit", {"the state of lm.random": repr(_core.random.get_state()).encode()}, "fit")
             verbose = verbose if distributed.rank() == 0 else 0
         run = None if checkpoint is None else Run(checkpoint, checkpoint_every, self)
+        require_pair("fit", validation_data)
         if validation_split:
             if validation_data is not None:
                 raise errors.InvalidArgument("fit: validation_split beside validation_data", why="one of them says what is held back", fix="pass one of them")
@@ -146,7 +150,7 @@ class Training:
             results = totals.results()
             totals.warn_of_nan(epoch)
             if validation_data is not None:
-                results |= {f"val_{name}": value for name, value in self._evaluate(validation_data, batch_size).items()}
+                results |= {f"val_{name}": value for name, value in self._evaluate(validation_data, batch_size, what="fit's validation_data").items()}
             bar.finish(_numbers(results).items())
             hooks.on_epoch_end(epoch, results)
             if run is not None:
@@ -156,12 +160,12 @@ class Training:
         hooks.on_train_end()
         return history
 
-    def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int = 0, return_dict: bool = False, sample_weight=None, steps: int | None = None):
+    def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int | bool | str = 0, return_dict: bool = False, sample_weight=None, steps: int | None = None):
         """The loss over all samples, and the metrics: a number, a list, or a dict by name. As for fit."""
         self._require_compiled("evaluate")
-        return _returned(self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbose, steps), return_dict)
+        return _returned(self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbosity("evaluate", verbose), steps), return_dict)
 
-    def predict(self, x, *, batch_size: int = 32, verbose: int = 0):
+    def predict(self, x, *, batch_size: int = 32, verbose: int | bool | str = 0):
         """The outputs for all rows of x, as NumPy arrays. verbose: as for fit.
 
         x is an array or tensor, a tuple or dict of them, or a Dataset of batches. If a Dataset's elements are tuples, only the inputs are
@@ -170,7 +174,9 @@ class Training:
         import numpy as np
 
         step = self._predict_step or self._run_predict_step
-        labelled = isinstance(x, Dataset)
+        errors.in_range("predict", "it is the number of rows of a batch", 1, batch_size=batch_size)
+        require_rows("predict", "x", x)
+        verbose, labelled = verbosity("predict", verbose), isinstance(x, Dataset)
         parts, structure = [], None
         batches = x if labelled else Dataset.from_tensor_slices(tuple(x) if isinstance(x, list) and any(hasattr(part, "shape") for part in x) else x).batch(batch_size)
         bar = ProgressBar(None if batches._core.endless else batches._core.size, verbose, sys.stdout)
@@ -184,7 +190,7 @@ class Training:
                 raise errors.InvalidArgument("predict: an output has no axis of rows", why="the outputs of all batches are joined along it",
                                              fix="call the model on each batch instead")
         if structure is None:
-            raise errors.InvalidArgument("predict: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
+            raise errors.InvalidArgument("predict: there is no data", why="x, an array or a Dataset, has no rows", fix="pass at least one row")
         bar.finish(())
         return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
 
@@ -206,7 +212,12 @@ class Training:
 
     def _on_batch(self, what, step, x, y, weights, class_weight, return_dict):
         x, y, totals = _tensors(x), _tensors(y), _Totals(self)
-        weights = with_classes(what, None if weights is None else _core.constant(weights), y, class_weight)
+        weights = None if weights is None else _core.constant(weights)
+        rows = [next((tuple(leaf.shape)[:1] for leaf in flatten(value)[0]), ()) for value in (x, y, weights) if value is not None]
+        if () in rows or len(set(rows)) > 1:
+            said = " and ".join(f"{name} has {'no' if one == () else one[0]} rows" for name, one in zip(("x", "y", "sample_weight"), rows))
+            raise errors.InvalidArgument(f"{what}: {said}", why="row i of each belongs to sample i", fix="pass as many of each")
+        weights = with_classes(what, weights, y, class_weight)
         totals.add(step(x, y, *(() if weights is None else (_core.astype(weights, "float32"),))), flatten(x)[0][0].shape[0], 1)
         return _returned(totals.results(), return_dict)
 
@@ -303,10 +314,10 @@ class Training:
             found.append(metric.measure(*outputs[at][1:]))
         return found
 
-    def _evaluate(self, data, batch_size, verbose=0, steps=None):
+    def _evaluate(self, data, batch_size, verbose=0, steps=None, what="evaluate"):
         pair = isinstance(data, tuple) or isinstance(data, list) and len(data) in (2, 3)
         x, y, weights = (*data, None, None)[:3] if pair else (data, None, None)
-        feed = made_feed("evaluate", x, y, batch_size, False, weights, None, steps)
+        feed = made_feed(what, x, y, batch_size, False, weights, None, steps)
         bar, totals = ProgressBar(feed.steps, verbose, sys.stdout), _Totals(self)
         for step, (inputs, labels, weights, samples) in enumerate(feed.epoch(), 1):
             totals.add(self._test_step(inputs, labels, *(() if weights is None else (weights,))), samples, step)

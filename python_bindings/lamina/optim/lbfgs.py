@@ -29,8 +29,7 @@ class LBFGS:
         for name, value in (("history_size", history_size), ("max_iterations", max_iterations)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise errors.InvalidArgument(f"LBFGS: {name} {errors.shown(value)} is not a positive integer", fix="pass 10" if name == "history_size" else "pass 100")
-        if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not tolerance >= 0:
-            raise errors.InvalidArgument(f"LBFGS: tolerance {errors.shown(tolerance)} is no number from 0", fix="pass 1e-6")
+        errors.in_range("LBFGS", "it is the size of a gradient's element", 0, tolerance=tolerance)
         self.history_size, self.max_iterations, self.tolerance = history_size, max_iterations, tolerance
         self._of = None  # the variables, the history for them, and the function that was traced for a loss
 

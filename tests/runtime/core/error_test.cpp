@@ -23,7 +23,15 @@ TEST(Error, UnknownNamesListTheNearestFirst) {
   EXPECT_EQ(e.parts.why.substr(0, 18), "there are: softmax");
   EXPECT_EQ(e.parts.fix, "did you mean 'softmax'?");
   EXPECT_EQ(unknown_name("op", "ReLU", {"selu", "relu", "elu"}).parts.fix, "did you mean 'relu'?");
+  EXPECT_EQ(unknown_name("loss", "mes", {"mae", "huber", "mse"}).parts.fix, "did you mean 'mse'?");  // swapped letters are one mistake
+  EXPECT_EQ(unknown_name("activation", "Leaky_ReLU", {"relu", "leaky_relu"}).parts.fix, "did you mean 'leaky_relu'?");
   EXPECT_EQ(unknown_name("op", "quantum", {"add", "softmax", "relu"}).parts.fix, "use one of these");
+}
+
+TEST(Error, NamesOfOtherFrameworksHaveTheirsHere) {
+  EXPECT_EQ(unknown_name("initializer", "xavier_uniform", {"he_uniform", "glorot_uniform"}).parts.fix, "did you mean 'glorot_uniform'?");
+  EXPECT_EQ(unknown_name("initializer", "lecun_normal", {"he_normal"}).parts.fix, "use one of these");  // near, and another thing
+  EXPECT_EQ(unknown_name("activation", "swish", {"relu", "tanh"}).parts.fix, "use one of these");
 }
 
 // A name may be a file's, and of any length.
