@@ -70,19 +70,20 @@ struct Pair {
   Operand p() const { return {y_pred, at}; }
   Tensor result(const Tensor& y) const { return narrowed(y, dtype, at); }
 };
-void require_floating(const char* loss, const Tensor& y_pred, CallSite at) {
+void require_floating(const char* loss, const Tensor& y_true, const Tensor& y_pred, CallSite at) {
   if (is_floating(y_pred.dtype())) return;
-  throw Error(ErrorKind::type, {.what = cat(loss, ": y_pred is ", y_pred.type()),
-                                .where = text(at.line()),
-                                .why = "a loss is a floating-point number",
-                                .fix = "use astype(y_pred, f32)"});
+  throw Error(ErrorKind::type,
+              {.what = cat(loss, ": y_pred is ", y_pred.type()),
+               .where = text(at.line()),
+               .why = "a loss is a floating-point number",
+               .fix = is_floating(y_true.dtype()) ? "the labels come first: pass (y_true, y_pred)" : "use astype(y_pred, f32)"});
 }
 // Converts both to one shape and dtype for computing a loss. Broadcasting [n] against [n,1] to [n,n] would be a silent error.
 Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) {
   const CallSite at = y_pred.at();
   Tensor p = y_pred.resolve(), t = y_true.resolve();
   const DType dtype = p.dtype();
-  require_floating(loss, p, at);
+  require_floating(loss, t, p, at);
   t = astype(Operand(t, at), is_half(dtype) ? DType::f32 : dtype);
   if (t.rank() == p.rank() + 1 && ends_in_one(t))
     t = without_last_axis(t, at);
@@ -137,7 +138,7 @@ Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_p
   const CallSite at = y_pred.at();
   const char* name = "sparse_categorical_crossentropy";
   Tensor labels = y_true.resolve(), p = y_pred.resolve();
-  require_floating(name, p, at);
+  require_floating(name, labels, p, at);
   if (p.rank() == 0) bad_shapes(name, labels, p, at, "y_pred has no axis of classes", "pass y_pred [n, classes]");
   if (labels.rank() == p.rank() && ends_in_one(labels)) labels = without_last_axis(labels, at);
   if (labels.rank() != p.rank() - 1) {

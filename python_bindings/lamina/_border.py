@@ -332,7 +332,7 @@ def complete(error, callable, args, kwargs, bound_self=False):
 
 def explain(callable, args, kwargs, error, bound_self=False):
     """The error to raise for an error in a call of Lamina: itself, or Lamina's replacement."""
-    habit = _habit(callable, args, bound_self) if isinstance(error, (errors.TypeMismatch, TypeError)) else None
+    habit = _habit(callable, args, bound_self) if isinstance(error, (errors.TypeMismatch, TypeError)) or _name(callable).endswith("transpose") else None
     if isinstance(error, errors.Error):
         if habit:
             error.args, error.fix = type(error)(error.what, error.where, error.why, habit).args, habit
@@ -352,7 +352,7 @@ def explain(callable, args, kwargs, error, bound_self=False):
         return errors.TypeMismatch(misfit[0], why=why, fix=habit or misfit[1])
     if "incompatible function arguments" in text or "no constructor" in text:
         if "no constructor" in text:
-            return errors.TypeMismatch(f"{name}: objects of this class are made by Lamina alone", why="it has no constructor", fix="use what the functions of lm return")
+            return errors.TypeMismatch(f"{name}: objects of this class are made by Lamina alone", why="it has no constructor", fix="write lm.constant(values)" if name == "Tensor" else "use what the functions of lm return")
         return errors.TypeMismatch(f"{name}: the arguments of {_called(name, args[bound_self:], kwargs)} do not fit", why=why, fix="pass values of the types that help() names")
     kind = errors.TypeMismatch
     owner, missing = getattr(error, "missing", (getattr(error, "obj", None), getattr(error, "name", None)))

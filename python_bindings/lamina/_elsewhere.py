@@ -32,11 +32,11 @@ NAMES = {
     "binary_cross_entropy": "losses.binary_crossentropy(labels, probabilities)", "binary_cross_entropy_with_logits": "losses.binary_crossentropy(labels, logits, from_logits=True)", "dot_general": "einsum", "dot_product_attention": "nn.MultiHeadAttention",
     "embedding": "take(table, numbers, 0)", "embedding_lookup": "take(table, numbers, 0)", "empty": "zeros(shape)", "empty_like": "zeros_like", "enable_grad": "GradientTape", "fix": "trunc", "func": "grad, lm.vmap and the like", "get_num_threads": "config.threads",
     "ger": "outer", "huber_loss": "losses.huber", "inference_mode": "GradientTape: outside of a tape nothing is recorded, and tape.stop_recording() stops it inside", "interpolate": "nn.UpSampling2D", "iota": "arange", "kl_div": "losses.kl_divergence", "l1_loss": "losses.mae",
-    "layers": "nn", "logistic": "sigmoid", "map": "vmap, or lm.scan", "math": "sin, lm.exp and so on", "mse_loss": "losses.mse", "models": "nn", "nest": "tree", "nll_loss": "losses.sparse_categorical_crossentropy(labels, lm.exp(log_probabilities))",
+    "layers": "nn", "load_model": "nn.load_file", "logistic": "sigmoid", "map": "vmap, or lm.scan", "math": "sin, lm.exp and so on", "mse_loss": "losses.mse", "models": "nn", "nest": "tree", "nll_loss": "losses.sparse_categorical_crossentropy(labels, lm.exp(log_probabilities))",
     "numpy": "sin, lm.sum and so on; lm.xp is the array API standard", "ops": "sin, lm.sum and so on", "optimizer": "optim", "percentile": "quantile(x, q / 100)", "pinverse": "linalg.pinv", "ptp": "max(x) - lm.min(x)", "rand_like": "random.uniform(x.shape)",
     "randn_like": "random.normal(x.shape)", "rem": "fmod", "rev": "flip", "select": "where", "select_n": "where", "set_float32_matmul_precision": "config.set_matmul_precision", "sigmoid_cross_entropy_with_logits": "losses.binary_crossentropy(labels, logits, from_logits=True)",
     "smooth_l1_loss": "losses.huber", "softmax_cross_entropy_with_logits": "losses.categorical_crossentropy(labels, logits, from_logits=True)", "sparse_softmax_cross_entropy_with_logits": "losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)",
-    "swapdims": "swapaxes", "swish": "silu", "t": "matrix_transpose", "take_along_dim": "take_along_axis", "tree_map": "tree.map", "tree_util": "tree", "tree_leaves": "tree.leaves", "grad_fn": "grad", "set_seed": "random.set_seed",
+    "swapdims": "swapaxes", "swish": "silu", "t": "matrix_transpose", "take_along_dim": "take_along_axis", "tree_map": "tree.map", "tree_util": "tree", "tree_leaves": "tree.leaves", "grad_fn": "grad", "set_random_seed": "random.set_seed", "set_seed": "random.set_seed", "to_categorical": "one_hot",
     "cdouble": "complex128", "cfloat": "complex64", "conjugate": "conj", "signal": "fft", "view_as_complex": "as_complex", "view_as_real": "as_real",
     "train": "optim", "truncatediv": "trunc(a / b)", "truncatemod": "fmod", "vectorized_map": "vmap", "view": "reshape", "vsplit": "split",
 }
@@ -48,6 +48,7 @@ WRITTEN = {
     "scatter_update": "x.at[indices].set(values)", "set_default_dtype": "dtype= where tensors and layers are made", "set_default_device": 'with lm.device("gpu:0"):', "set_num_threads": "LAMINA_THREADS=4 in the environment", "slice_update": "x.at[begin:end].set(values)",
     "is_complex": "x.dtype.is_complex", "iscomplexobj": "x.dtype.is_complex", "masked_select": "x[mask]", "nan": 'float("nan")', "narrow": "x[begin:end]", "ndarray": "lm.Tensor", "ndim": "x.ndim", "newaxis": "None, as in x[:, None]", "numel": "x.size", "partition": "lm.sort(x)", "pi": "math.pi",
     "rank": "x.ndim", "shape": "x.shape", "size": "x.size", "slice": "x[begin:end]", "strided_slice": "x[begin:end:step]", "unbind": "list(x)",
+    "utils": "lm.one_hot for to_categorical, lm.random.set_seed for set_random_seed, model.plot for plot_model, lm.data.Dataset for DataLoader",
 }
 _IN = {  # of parts of Lamina
     "lm.nn": {"BatchNorm1d": "lm.nn.BatchNorm", "BatchNorm2d": "lm.nn.BatchNorm", "CrossEntropyLoss": "lm.losses.SparseCrossEntropy(from_logits=True)", "Identity": "lm.nn.Lambda(lambda x: x)", "Linear": "lm.nn.Dense",
@@ -57,7 +58,7 @@ _IN = {  # of parts of Lamina
               "ZeroPad2d": "lm.nn.ZeroPadding2D", "ParameterList": "a list", "ParameterDict": "a dict", "Unflatten": "lm.nn.Reshape", "GRUCell": "lm.nn.GRU, or lm.scan", "LSTMCell": "lm.nn.LSTM, or lm.scan", "RNNCell": "lm.nn.SimpleRNN, or lm.scan",
               "SimpleRNNCell": "lm.nn.SimpleRNN, or lm.scan", "InstanceNorm1d": "lm.nn.GroupNorm", "InstanceNorm2d": "lm.nn.GroupNorm", "AdaptiveAvgPool1d": "lm.nn.GlobalAveragePooling1D", "AdaptiveMaxPool2d": "lm.nn.GlobalMaxPooling2D",
               "LazyLinear": "lm.nn.Dense", "Convolution2D": "lm.nn.Conv2D", "GlobalAvgPool1D": "lm.nn.GlobalAveragePooling1D", "GlobalAvgPool2D": "lm.nn.GlobalAveragePooling2D", "Attention": "lm.nn.MultiHeadAttention", "Rescaling": "lm.nn.Lambda(lambda x: x / 255)",
-              "Permute": "lm.nn.Lambda(lambda x: lm.transpose(x, axes))", "LogSoftmax": "lm.nn.Lambda(lm.log_softmax)", "Swish": "lm.nn.SiLU", "InputLayer": "lm.nn.Input", "activations": "lm, as in lm.relu", "AdaptiveAvgPool2d": "lm.nn.GlobalAveragePooling2D"},
+              "Permute": "lm.nn.Lambda(lambda x: lm.transpose(x, axes))", "LogSoftmax": "lm.nn.Lambda(lm.log_softmax)", "Swish": "lm.nn.SiLU", "InputLayer": "lm.nn.Input", "clone_model": "copy.deepcopy(model)", "load_model": "lm.nn.load_file", "models": "lm.nn", "plot_model": "model.plot(path)", "save_model": "lm.nn.save_file", "utils": "lm.optim.clip_by_global_norm for clip_grad_norm_, copy.deepcopy for clone", "activations": "lm, as in lm.relu", "AdaptiveAvgPool2d": "lm.nn.GlobalAveragePooling2D"},
     "lm.losses": {"CrossEntropyLoss": "lm.losses.SparseCrossEntropy(from_logits=True)", "BCELoss": "lm.losses.BinaryCrossEntropy", "BCEWithLogitsLoss": "lm.losses.BinaryCrossEntropy(from_logits=True)",
                   "MSELoss": "lm.losses.MeanSquaredError", "L1Loss": "lm.losses.MeanAbsoluteError"},
     "lm.metrics": {"SparseCategoricalAccuracy": "lm.metrics.Accuracy", "CategoricalAccuracy": "lm.metrics.Accuracy", "F1Score": "lm.metrics.F1", "R2Score": "lm.metrics.R2", "TopKCategoricalAccuracy": "lm.metrics.TopK", "SparseTopKCategoricalAccuracy": "lm.metrics.TopK",
@@ -74,6 +75,9 @@ _IN = {  # of parts of Lamina
     "lm.linalg": {"logdet": "lm.linalg.slogdet(x)[1]", "inverse": "lm.linalg.inv", "solve_triangular": "lm.linalg.triangular_solve"},
     "lm.nn.initializers": {"kaiming_normal_": "lm.nn.initializers.he_normal", "kaiming_uniform_": "lm.nn.initializers.he_uniform", "normal_": "lm.nn.initializers.random_normal", "uniform_": "lm.nn.initializers.random_uniform",
                            "xavier_normal_": "lm.nn.initializers.glorot_normal", "xavier_uniform_": "lm.nn.initializers.glorot_uniform"},
+    "lm.onnx": {"export": "lm.onnx.save", "load_model": "lm.onnx.load", "save_model": "lm.onnx.save"},
+    "lm.profiler": {"Profile": "lm.profiler.record()", "annotate_function": "lm.name_scope", "profile": "lm.profiler.record()", "record_function": "lm.profiler.range", "start_trace": "with lm.profiler.trace(dir):", "stop_trace": "with lm.profiler.trace(dir):", "TraceAnnotation": "lm.profiler.range",
+                    "Trace": "lm.profiler.range"},
     "lm.data": {"DataLoader": "lm.data.Dataset", "TensorDataset": "lm.data.Dataset.from_tensor_slices"},
 }
 # Names that mean something else where they are usually from than what has them here.

@@ -24,7 +24,7 @@ VARIABLE = {
 LAYER = {
     "add_loss": "cost + penalty in a loop of your own, or kernel_regularizer= of its layers", "apply": "net(x)", "children": "net.layers", "cpu": 'with lm.device("cpu:0"): around the first call', "cuda": 'with lm.device("gpu:0"): around the first call',
     "double": 'dtype="float64" in its layers', "eval": "net(x): training is off unless a call passes training=True", "fit_generator": "net.fit(dataset)", "float": 'dtype="float32" in its layers', "forward": "net(x), and call in classes of your own",
-    "half": 'dtype="float16" in its layers', "init": "net(x): the first call makes the weights", "load_weights": "lm.load_weights(net, path)", "named_parameters": "net.state_dict()", "non_trainable_weights": "net.non_trainable_variables",
+    "export": "lm.save(net, folder)", "half": 'dtype="float16" in its layers', "init": "net(x): the first call makes the weights", "load_weights": "lm.load_weights(net, path)", "named_parameters": "net.state_dict()", "non_trainable_weights": "net.non_trainable_variables",
     "parameters": "net.trainable_variables", "register_buffer": "self.name = lm.Variable(value, trainable=False)", "register_parameter": "self.name = lm.Variable(value)", "requires_grad_": "net.trainable = False",
     "save": 'lm.save(net, folder), or lm.nn.save_file(net, "net.keras")', "save_weights": "lm.save_weights(net, path)", "to": 'with lm.device("gpu:0"): around the first call', "train": "net(x, training=True); fit does it by itself",
     "trainable_weights": "net.trainable_variables", "weights": "net.variables", "zero_grad": _NO_ZEROS,
@@ -32,6 +32,9 @@ LAYER = {
 DATASET = {
     "apply": "function(dataset)", "as_numpy_iterator": "x.numpy() in a loop over it", "cardinality": "len(dataset)", "element_spec": "next(iter(dataset)), which shows dtypes and shapes", "enumerate": "enumerate(dataset)", "flat_map": "dataset.interleave(f)", "reduce": "a loop over it",
     "unbatch": "a loop over its batches and their rows", "window": "dataset.batch(n)",
+}
+METRIC = {
+    "reset_state": "metric.reset()", "reset_states": "metric.reset()", "update_state": "metric.update(metric.measure(labels, predictions), len(labels))", "compute": "metric.result()",
 }
 OPTIMIZER = {
     "apply": "optimizer.apply_gradients(zip(gradients, variables))", "init": "leave it out: the first apply_gradients makes its state", "lr": "optimizer.learning_rate", "minimize": "optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))",
@@ -46,6 +49,10 @@ ARGUMENTS = {
 }
 # what an argument that no function here has is for -> what to do
 WITHOUT = {
+    "clipnorm": "leave it out, and clip the gradients in a loop of your own: lm.optim.clip_by_norm(gradients, limit)", "clipvalue": "leave it out, and clip the gradients in a loop of your own: lm.optim.clip_by_value(gradients, limit)",
+    "global_clipnorm": "leave it out, and clip the gradients in a loop of your own: lm.optim.clip_by_global_norm(gradients, limit)", "foreach": "leave it out: one launch updates all weights", "fused": "leave it out: one launch updates all weights",
+    "histogram_freq": "leave it out; lm.summary.Writer.histogram writes one", "update_freq": "leave it out: it writes after every epoch", "write_graph": "leave it out; lm.summary.write_graph writes one", "input_length": "leave it out: the first call says it",
+    "validation_batch_size": "leave it out: it is batch_size", "validation_freq": "leave it out: validation follows every epoch", "validation_steps": "leave it out, and pass validation_data=dataset.take(n)", "requires_grad": "leave it out: tapes watch Variables, and lm.grad takes any argument",
     "activity_regularizer": "leave it out, and add the penalty of the outputs to the loss in a loop of your own", "batch_first": "leave it out: the batch is the first axis", "direction": "write descending=True, or leave it out",
     "embed_dim": "leave it out: the first call says it; key_dim is the size of one head", "input_size": "leave it out: the first call says it", "max_queue_size": "leave it out; a Dataset reads ahead: prefetch(n)", "normalized_shape": "leave it out: the last axis is normalised",
     "num_layers": "leave it out, and put several layers into a Sequential", "save_weights_only": "leave it out: a path that ends in .safetensors gets the weights alone", "start_dim": "leave it out: all axes but the first become one",
@@ -132,7 +139,11 @@ def positions(name, parameters, args):
     if first == "shape" and len(args) > 1 and len(whole) == len(args):
         return f"pass the shape as one tuple: {short}({tuple(args)})"
     if first == "shape" and len(args) > 1 and isinstance(args[0], tensors) and isinstance(args[1], (tuple, list)):
-        return f"write {short}({tuple(args[1])}, key=key): the shape comes first"
+        return f"write {short}({tuple(args[1])}, key=key): the shape comes first" if "key" in parameters else f"leave out the key, and pass the shape {tuple(args[1])} first, or seed="
+    if first == "path" and len(args) > 1 and isinstance(args[1], str) and not isinstance(args[0], str):
+        return f"write {short}({args[1]!r}, {parameters[1]}): the path comes first"
+    if first == "learning_rate" and args and isinstance(args[0], (list, tuple)) and all(isinstance(one, _core.Variable) for one in args[0]):
+        return f"write {short}(learning_rate): apply_gradients is given the Variables"
     if first == "shape" and len(args) > 1 and isinstance(args[0], (int, float)) and isinstance(args[-1], (tuple, list)):
         return f"write {short}({tuple(args[-1])}, {', '.join(map(str, args[:-1]))}): the shape comes first"
     if first == "parts" and len(args) > 1 and isinstance(args[0], tensors) and isinstance(args[1], tensors):

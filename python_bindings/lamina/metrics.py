@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 import math
 
-from . import _border, _core, _elsewhere, errors
+from . import _border, _core, _elsewhere, _habits, errors
 
 __all__ = [
     "AUC", "Accuracy", "BinaryAccuracy", "ConfusionMatrix", "F1", "Mean", "MeanAbsoluteError", "MeanSquaredError", "Metric", "Precision", "R2", "Recall", "TopK", "accuracy", "get",
@@ -48,6 +48,10 @@ class Metric:
             self.name = name
         self.reset()
 
+    def __call__(self, *args):
+        raise errors.NotDefined(f"{type(self).__name__}: a metric is not called", why="measure() computes a batch's number, update() adds it",
+                                fix=f"write metric.update({'value' if len(args) == 1 else 'metric.measure(labels, predictions), len(labels)'})")
+
     def measure(self, labels, predictions):
         """The batch's number, a tensor, of labels [n, ...] and predictions [n, ...]; those of batches are averaged. Metrics of your own override it."""
         raise NotImplementedError(f"{type(self).__name__} does not define measure(labels, predictions)")
@@ -66,6 +70,9 @@ class Metric:
         """Forgets all batches."""
         self._sum = 0.0
         self._count = 0
+
+
+_habits.hints(Metric, "Metric", _habits.METRIC)
 
 
 class Mean(Metric):

@@ -10,7 +10,7 @@ import os
 import time
 import typing
 
-from . import _border, _core, errors
+from . import _border, _core, _elsewhere, errors
 from ._core.profiler import attached_by, listening, status
 from ._names import name_scope
 
@@ -162,4 +162,7 @@ def attached() -> bool:
     return attached_by() != ""
 
 
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__, __dir__ = _elsewhere.names_of("lm.profiler", __all__)
 _border.guard(globals())

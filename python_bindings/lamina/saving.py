@@ -30,6 +30,8 @@ def save(what, path, signatures: dict | None = None) -> None:
     .onnx, .pt), BadFile where the folder cannot be written, TypeMismatch for what is no such thing.
     """
     path = os.fsdecode(path)
+    if isinstance(what, dict) and what and all(isinstance(one, (_core.Tensor, _core.Variable)) or hasattr(one, "__array__") for one in what.values()):
+        raise errors.TypeMismatch("save: a dict of tensors is no program", why="a program has traced functions", fix="write lm.save_tensors(path, tensors), or lm.save_weights(net, path) for the weights of a model")
     ending = os.path.splitext(path)[1].lower()
     if ending in _FILES:
         writer, _ = _FILES[ending]

@@ -61,7 +61,9 @@ def error(call):
     (lambda: lm.data.Dataset.range(3).batch(2, drop_last=True), "write drop_remainder="), (lambda: lm.nn.MultiHeadAttention(embed_dim=8, num_heads=2), "leave it out: the first call says it; key_dim is the size of one head"),
     (lambda: lm.nn.Dense(3, activity_regularizer="l1"), "leave it out, and add the penalty of the outputs to the loss in a loop of your own"), (lambda: lm.nn.Embedding(num_embeddings=3, embedding_dim=2), "write input_dim="),
     (lambda: lm.nn.ModelCheckpoint("a.keras", save_weights_only=True), "leave it out: a path that ends in .safetensors gets the weights alone"), (lambda: net.fit(x, x, epoch=3), "write epochs="),
-    (lambda: lm.pad(x, 1, constant_values=2), "write value="), (lambda: lm.function(abs, jit_compile=True), "leave it out: every traced function is compiled"), (lambda: lm.tanh(x, quantum=3), "it may be one of: x")])
+    (lambda: lm.pad(x, 1, constant_values=2), "write value="), (lambda: lm.function(abs, jit_compile=True), "leave it out: every traced function is compiled"), (lambda: lm.tanh(x, quantum=3), "it may be one of: x"),
+    (lambda: lm.optim.Adam(1e-3, clipnorm=1.0), "leave it out, and clip the gradients in a loop of your own: lm.optim.clip_by_norm(gradients, limit)"), (lambda: net.fit(x, x, validation_steps=3), "leave it out, and pass validation_data=dataset.take(n)"),
+    (lambda: lm.constant([1.0], requires_grad=True), "leave it out: tapes watch Variables, and lm.grad takes any argument")])
 def test_an_argument_of_another_framework_is_told_its_name(call, fix):
     assert error(call) == fix
 
@@ -71,7 +73,10 @@ def test_an_argument_of_another_framework_is_told_its_name(call, fix):
     (lambda: lm.stack(x, x), "pass the parts as one list: stack([a, b])"), (lambda: lm.transpose(x, 0, 1), "write lm.swapaxes(x, 0, 1), or transpose with all axes as one tuple"), (lambda: lm.max(x, x), "write lm.maximum(a, b): max is over the elements of one tensor"),
     (lambda: x.to(lm.float64), "write x.astype(lm.float64)"), (lambda: lm.nn.Sequential(lm.nn.Dense(1), lm.nn.Dense(2)), "pass the layers as one list: Sequential([first, second])"), (lambda: lm.nn.Dense(3, 4), "write Dense(4): the first call says how many inputs there are"),
     (lambda: lm.nn.LSTM(3, 4), "write LSTM(4): the first call says how many inputs there are"), (lambda: lm.random.normal(lm.random.key(0), (2, 3)), "write normal((2, 3), key=key): the shape comes first"),
-    (lambda: lm.random.normal(0.0, 1.0, (2,)), "write normal((2,), 0.0, 1.0): the shape comes first"), (lambda: lm.nn.Sequential([lm.relu]), "write lm.nn.Lambda(lm.relu), or activation= of the layer before"), (lambda: lm.nn.Sequential([lm.nn.ReLU]), "write ReLU(...)")])
+    (lambda: lm.random.normal(0.0, 1.0, (2,)), "write normal((2,), 0.0, 1.0): the shape comes first"), (lambda: lm.nn.Sequential([lm.relu]), "write lm.nn.Lambda(lm.relu), or activation= of the layer before"), (lambda: lm.nn.Sequential([lm.nn.ReLU]), "write ReLU(...)"),
+    (lambda: lm.optim.Adam([v]), "write Adam(learning_rate): apply_gradients is given the Variables"), (lambda: lm.optim.SGD([v], learning_rate=0.1), "write SGD(learning_rate): apply_gradients is given the Variables"),
+    (lambda: lm.save_tensors({"x": x}, "x.safetensors"), "write save_tensors('x.safetensors', tensors): the path comes first"), (lambda: lm.save({"x": x}, "x"), "write lm.save_tensors(path, tensors), or lm.save_weights(net, path) for the weights of a model"),
+    (lambda: lm.nn.initializers.glorot_normal()(lm.random.key(0), (2, 3)), "leave out the key, and pass the shape (2, 3) first, or seed="), (lambda: lm.Tensor([1.0]), "write lm.constant(values)")])
 def test_arguments_in_another_order_are_told_ours(call, fix):
     assert error(call) == fix
 
@@ -81,6 +86,28 @@ def test_texts_of_the_core_name_what_to_write():
                       (lambda: lm.nn.Dense(2, "quantum"), "use one of these"), (lambda: bool(x > 0), "take one element, reduce it as with all() or sum(), or read it as an array"),
                       (lambda: lm.losses.CategoricalCrossentropy()(lm.constant([0, 1]), lm.ones((2, 4))), "pass one-hot targets, or class numbers to sparse_categorical_crossentropy"),
                       (lambda: lm.losses.mse(lm.ones(2), lm.ones((2, 4))), "pass targets of the predictions' shape")):
+        with pytest.raises(lm.errors.Error) as caught:
+            call()
+        assert caught.value.fix == fix
+
+
+def test_metrics_of_keras_are_told_their_methods():
+    metric = lm.metrics.Accuracy()
+    for name, fix in (("update_state", "write metric.update(metric.measure(labels, predictions), len(labels))"), ("reset_state", "write metric.reset()")):
+        with pytest.raises(AttributeError) as caught:
+            getattr(metric, name)
+        assert str(caught.value).endswith(f"  fix:   {fix}")
+    for call, fix in ((lambda: lm.metrics.Mean()(3.0), "write metric.update(value)"), (lambda: metric([0], [[1.0, 0.0]]), "write metric.update(metric.measure(labels, predictions), len(labels))")):
+        with pytest.raises(lm.errors.NotDefined) as caught:
+            call()
+        assert caught.value.fix == fix
+    metric.update(metric.measure([0, 1], [[0.9, 0.1], [0.8, 0.2]]), 2)
+    assert metric.result() == 0.5
+
+
+def test_swapped_arguments_of_losses_and_transpose():
+    for call, fix in ((lambda: lm.losses.SparseCrossEntropy()(lm.ones((2, 3)), lm.constant([0, 1])), "the labels come first: pass (y_true, y_pred)"),
+                      (lambda: lm.ones((2, 3, 4)).transpose(1, 2), "write lm.swapaxes(x, 1, 2), or transpose with all axes as one tuple")):
         with pytest.raises(lm.errors.Error) as caught:
             call()
         assert caught.value.fix == fix

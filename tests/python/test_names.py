@@ -168,6 +168,8 @@ def test_no_name_of_numpy_is_guessed():
     (lm.config, "list_physical_devices", "write lm.config.list_devices"), (lm.cuda, "device_count", 'write len(lm.config.list_devices("gpu"))'), (lm.nn.initializers, "kaiming_normal_", "write lm.nn.initializers.he_normal"),
     (lm.nn.initializers, "GlorotUniform", "did you mean 'glorot_uniform'?"), (lm.metrics, "SparseCategoricalAccuracy", "write lm.metrics.Accuracy"), (lm.optim.schedules, "CosineAnnealingLR", "write lm.optim.schedules.CosineDecay"),
     (lm.optim, "adam", "did you mean 'Adam'?"), (lm.losses, "CrossEntropyLoss", "write lm.losses.SparseCrossEntropy(from_logits=True)"),
+    (lm, "load_model", "write lm.nn.load_file"), (lm.nn, "load_model", "write lm.nn.load_file"), (lm.nn, "models", "write lm.nn"), (lm.nn, "plot_model", "write model.plot(path)"), (lm, "to_categorical", "write lm.one_hot"),
+    (lm, "set_random_seed", "write lm.random.set_seed"), (lm.onnx, "export", "write lm.onnx.save"), (lm.profiler, "profile", "write lm.profiler.record()"), (lm.profiler, "start_trace", "write with lm.profiler.trace(dir):"),
     (lm.metrics, "accuracy_", "did you mean 'accuracy'?"), (lm.data, "DataLoader", "write lm.data.Dataset")])
 def test_what_is_said_about_a_name(module, name, fix):
     assert said(module, name) == fix and not hasattr(module, name)

@@ -4,7 +4,7 @@ Both need the package onnx, which is imported when they are called: pip install 
 """
 from __future__ import annotations
 
-from .. import _border, errors
+from .. import _border, _elsewhere, errors
 from ._network import Network as Network
 
 __all__ = ["Network", "load", "save"]
@@ -43,4 +43,7 @@ def save(fn, path, *args, **kwargs) -> None:
     write(path, fn, args, kwargs)
 
 
+TYPE_CHECKING = False
+if not TYPE_CHECKING:  # type checkers would take any name for one that there is
+    __getattr__, __dir__ = _elsewhere.names_of("lm.onnx", __all__)
 _border.guard(globals())
