@@ -78,6 +78,14 @@ def test_two_gpus_are_slower_for_a_small_step(program):
     assert one.ranks["ways"][0]["exposed_us"] == 0 and one.ranks["ways"][0]["step_us"] == pytest.approx(one.ranks["one_device_us"])
 
 
+def test_explain_models_a_thousand_gpus(program):
+    seen = program["step"].explain(lm.zeros((8192, 64)), device="null:h100", count=1024, hosts=128)
+    assert seen.startswith("1024 ranks of null:h100 on 128 hosts") and "rows: 8192, 8 a rank" in seen and seen.ranks["gradient_bytes"] == 1664000
+    beside, after = (next(way for way in seen.ranks["ways"] if words in way["name"]) for words in ("beside", "after"))
+    assert beside["step_us"] <= after["step_us"] and after["exposed_us"] > 100  # a step of 8 rows does not hide a sum over 128 hosts
+    assert seen.ranks == program["step"].explain(lm.zeros((8192, 64)), device="null:h100", count=1024, hosts=128).ranks
+
+
 def test_explain_with_count_of_what_exchanges_nothing(program):
     seen = program["look"].explain(program["x"], device="null:h100", count=4, hosts=2)
     assert seen.ranks["gradient_bytes"] == 0 and seen.ranks["ways"][0]["exposed_us"] == 0 and "on 2 hosts" in seen
