@@ -11,60 +11,6 @@
 namespace lamina::tests {
 namespace {
 
-using Floats = std::vector<float>;
-
-// run() may be repeated, and always returns the result for fresh objects.
-Scenario repeating(const std::function<std::function<Floats()>()>& make) {
-  return {.make = [make] {
-    struct State {
-      std::function<Floats()> run;
-      Floats want;
-      std::optional<Floats> got;
-    };
-    auto state = std::make_shared<State>();
-    state->want = make()();
-    state->run = make();
-    return Work{[state] { state->got = state->run(); },
-                [state]() -> std::string {
-                  if (state->got && *state->got != state->want) return "it gave other numbers";
-                  for (int i = 0; i < 2; ++i)
-                    if (state->run() != state->want) return cat("afterwards call ", i, " gives other numbers");
-                  return "";
-                }};
-  }};
-}
-
-// step() changes Variables. If it fails, each is left unchanged or fully updated (`whole`: all of them the same way), and later steps
-// continue from there.
-struct Stepping {
-  std::function<void()> step;
-  std::vector<Variable> variables;
-  std::function<std::vector<Floats>(std::vector<Floats>)> rule;  // the values after a step
-  bool whole = true;
-};
-std::vector<Floats> values_of(const std::vector<Variable>& variables) {
-  std::vector<Floats> out;
-  for (const Variable& v : variables) out.push_back(v.read().to_vector<float>());
-  return out;
-}
-Scenario stepping(const std::function<Stepping()>& make) {
-  return {.make = [make] {
-    auto s = std::make_shared<Stepping>(make());
-    auto finished = std::make_shared<bool>(false);
-    const std::vector<Floats> before = values_of(s->variables), after = s->rule(before);
-    return Work{[s, finished] { s->step(), *finished = true; },
-                [s, finished, before, after]() -> std::string {
-                  const std::vector<Floats> now = values_of(s->variables);
-                  if (*finished && now != after) return "it finished without its effect";
-                  if (s->whole && now != before && now != after) return "it left half of its effect";
-                  for (size_t i = 0; i < now.size(); ++i)
-                    if (now[i] != before[i] && now[i] != after[i]) return cat("it left something else in Variable ", i);
-                  s->step();
-                  return values_of(s->variables) == s->rule(now) ? "" : "afterwards a step does something else";
-                }};
-  }};
-}
-
 Tensor numbers(int64_t rows, int64_t columns) { return reshape(arange(0, rows * columns, 1, DType::f32), {rows, columns}) * 0.01f; }
 
 TEST(FailingAllocations, EagerOps) {

@@ -118,4 +118,47 @@ void survives_failing_allocations(const Scenario& s) {
               static_cast<long long>(threw));
 }
 
+Scenario repeating(const std::function<std::function<Floats()>()>& make) {
+  return {.make = [make] {
+    struct State {
+      std::function<Floats()> run;
+      Floats want;
+      std::optional<Floats> got;
+    };
+    auto state = std::make_shared<State>();
+    state->want = make()();
+    state->run = make();
+    return Work{[state] { state->got = state->run(); },
+                [state]() -> std::string {
+                  if (state->got && *state->got != state->want) return "it gave other numbers";
+                  for (int i = 0; i < 2; ++i)
+                    if (state->run() != state->want) return cat("afterwards call ", i, " gives other numbers");
+                  return "";
+                }};
+  }};
+}
+
+std::vector<Floats> values_of(const std::vector<Variable>& variables) {
+  std::vector<Floats> out;
+  for (const Variable& v : variables) out.push_back(v.read().to_vector<float>());
+  return out;
+}
+Scenario stepping(const std::function<Stepping()>& make) {
+  return {.make = [make] {
+    auto s = std::make_shared<Stepping>(make());
+    auto finished = std::make_shared<bool>(false);
+    const std::vector<Floats> before = values_of(s->variables), after = s->rule(before);
+    return Work{[s, finished] { s->step(), *finished = true; },
+                [s, finished, before, after]() -> std::string {
+                  const std::vector<Floats> now = values_of(s->variables);
+                  if (*finished && now != after) return "it finished without its effect";
+                  if (s->whole && now != before && now != after) return "it left half of its effect";
+                  for (size_t i = 0; i < now.size(); ++i)
+                    if (now[i] != before[i] && now[i] != after[i]) return cat("it left something else in Variable ", i);
+                  s->step();
+                  return values_of(s->variables) == s->rule(now) ? "" : "afterwards a step does something else";
+                }};
+  }};
+}
+
 }  // namespace lamina::tests

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "runtime/core/error.h"
-#include "runtime/core/half.h"
 #include "runtime/cuda/cublaslt.h"
 #include "tests/cuda/fake_library.h"
 
@@ -194,14 +193,6 @@ struct FakeCublasLt : FakeLibrary {
     return 0;
   }
 
-  static double read(int type, const void* data, int64_t i) {
-    switch (type) {
-      case 0: return static_cast<const float*>(data)[i];
-      case 1: return static_cast<const double*>(data)[i];
-      case 2: return float(static_cast<const f16*>(data)[i]);
-      default: return float(static_cast<const bf16*>(data)[i]);
-    }
-  }
   // Rounded as the compute type allows: to 8 or 11 significant bits.
   static double operand(int compute, double v) {
     if (compute == 75) return float(bf16(float(v)));
@@ -209,14 +200,6 @@ struct FakeCublasLt : FakeLibrary {
     int exponent = 0;
     const double fraction = std::frexp(v, &exponent);
     return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
-  }
-  static void write(int type, void* data, int64_t i, double v) {
-    switch (type) {
-      case 0: static_cast<float*>(data)[i] = float(v); break;
-      case 1: static_cast<double*>(data)[i] = v; break;
-      case 2: static_cast<f16*>(data)[i] = f16(float(v)); break;
-      default: static_cast<bf16*>(data)[i] = bf16(float(v)); break;
-    }
   }
 
   static int matmul(void* handle, void* operation, const void* alpha, const void* a, void* layout_a, const void* b, void* layout_b,

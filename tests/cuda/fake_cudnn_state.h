@@ -76,23 +76,6 @@ struct FakeCudnn : FakeLibrary {
     return 0;
   }
 
-  static double read(int type, const void* data, int64_t i) {
-    switch (type) {
-      case cudnn::kFloat: return static_cast<const float*>(data)[i];
-      case cudnn::kDouble: return static_cast<const double*>(data)[i];
-      case cudnn::kHalf: return float(static_cast<const f16*>(data)[i]);
-      default: return float(static_cast<const bf16*>(data)[i]);
-    }
-  }
-  static void write(int type, void* data, int64_t i, double v) {
-    switch (type) {
-      case cudnn::kFloat: static_cast<float*>(data)[i] = float(v); break;
-      case cudnn::kDouble: static_cast<double*>(data)[i] = v; break;
-      case cudnn::kHalf: static_cast<f16*>(data)[i] = f16(float(v)); break;
-      default: static_cast<bf16*>(data)[i] = bf16(float(v)); break;
-    }
-  }
-
   // The factors of `alpha * result + beta * old result`, and operands as its kernels read them. The lock must be held.
   void look_at(int type, const void* alpha, const void* beta, std::initializer_list<const void*> data) {
     const bool wide = type == cudnn::kDouble;
