@@ -35,7 +35,7 @@ struct alignas(16) Record {
     long long per_model;
   };
   BlockStep step;
-  BlockOperand operands[kOperands];  // if it has no more
+  BlockOperand operands[kOperands];  // used when the step has at most kOperands
   Address addresses[kOperands];
 };
 static_assert(sizeof(BlockStep) <= 4 * kWarp);

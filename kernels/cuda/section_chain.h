@@ -1,5 +1,5 @@
-// A chain: consecutive products of a block's list, dense layers or the gradients of their inputs, each of which takes the result of the one
-// before. The block's warps have roles:
+// A chain: consecutive products of a block's list. They are dense layers, or the gradients of their inputs, and each takes the result of
+// the one before. The block's warps have roles:
 //   2 compute    a column of the result each; they touch shared memory only, and meet the others once per piece of weights
 //   4 fetch      weights, biases, masks and the first product's rows: two warps a piece, so that the pairs take turns
 //   1 stores     results, from shared to global memory

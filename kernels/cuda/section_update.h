@@ -7,12 +7,12 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// A tile of weights: 64 columns, of which a thread has two neighbours, in `own` rows for each warp. Blocks that have a whole layer, as
+// A tile of weights has 64 columns; a thread has two neighbouring ones, in `own` rows of its warp. Blocks that have a whole layer, such as
 // those of an ensemble, take tiles of 64 rows.
 constexpr int kTileColumns = section::kUpdateColumns, kWarps = kThreads / int(kWarp), kFewOwn = section::kUpdateRows / kWarps,
               kManyOwn = 2 * kFewOwn;
 static_assert(kTileColumns == 2 * kWarp && kFewOwn == kElements);
-constexpr int kBatchRows = 32;  // that are in shared memory at once, x, and dz behind it
+constexpr int kBatchRows = 32;  // rows in shared memory at once: those of x, then those of dz
 
 // Read again behind each barrier, shared memory would cost more.
 struct Operands {

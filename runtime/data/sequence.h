@@ -111,8 +111,8 @@ class Batches final : public Sequence<T> {
   Join join_;
 };
 
-// Draws each item from a window of the next `window` ones; a window over all items makes every order equally likely. Every pass is shuffled
-// anew; all orders follow from the seed.
+// Draws each item from a window of the next `window` ones; a window over all items makes every order equally likely. Each pass has an order
+// of its own; all follow from the seed.
 template <class T>
 class Shuffled final : public Sequence<T> {
  public:

@@ -35,7 +35,7 @@ struct SumOf {
 LAMINA_API Range leaves_of(const Communicator& c, int64_t shards);
 // `leaves`: this rank's, one after the other. `result`: the sum, on every rank. They may not overlap.
 LAMINA_API void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* result, Subject subject = {});
-// The same, of which each rank gets the slice part_of(count, size, rank).
+// Each rank gets its slice of the sum: part_of(count, size, rank).
 LAMINA_API void reduce_scatter(const Place& at, const SumOf& sum, const void* leaves, void* slice, Subject subject = {});
 // Each rank is one leaf.
 LAMINA_API void all_reduce(const Place& at, DType dtype, const void* own, void* result, int64_t count, Subject subject = {});

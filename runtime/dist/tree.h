@@ -20,7 +20,7 @@ struct Range {
 // Part `index` of 0 to total, cut into `parts` as evenly as possible; the first ones are the longer ones.
 LAMINA_API Range part_of(int64_t total, int64_t parts, int64_t index);
 
-// The rows of a batch, cut into `shards` parts, of which a rank has neighbouring ones: part_of(shards, ranks, rank).
+// A rank's rows of a batch. The batch is cut into `shards` parts; a rank has the neighbouring ones part_of(shards, ranks, rank).
 LAMINA_API Range rows_of_rank(int64_t rows, int64_t shards, int64_t ranks, int64_t rank);
 
 // The tree's nodes are the ranges [k 2^j, (k+1) 2^j), cut off at `shards`. The fewest nodes that cover a range of leaves, in order: their
