@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 
 from disassembler import tools
+from line_table import line_rows, section_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NO_SCOREBOARD = 7
@@ -109,6 +110,19 @@ def parse(text):
     return kernels
 
 
+def frames_by_address(rows):
+    """{address: frames} of a sequence of rows. A row that repeats the one before has no number of its own: ptxas numbers them so, while nvdisasm counts each,
+    and gives wrong callers after the first such row."""
+    numbered = [row for row, before in zip(rows, [None, *rows]) if row != before]
+    frames = {}
+    for row in numbered:
+        chain = [row]
+        while call := chain[-1][3]:
+            chain.append(numbered[call - 1])
+        frames[row[0]] = tuple((in_tree(file), line) for _, file, line, _ in chain)
+    return frames
+
+
 def output_of(*command):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -155,6 +169,12 @@ class Cubin:
             self.toolkit = release[1].decode() if release else "unknown"
             self.resources = resources(output_of(tools()[1], "--dump-resource-usage", cubin), self.symbol)
             self.code = parse(output_of(tools()[0], "-c", "-gi", "-hex", cubin))[self.symbol]
+            sequences = line_rows(section_of(image, ".debug_line"))
+            if len(sequences) == 1:
+                frames, here = frames_by_address(sequences[0]), ()
+                for i, x in enumerate(self.code):
+                    here = frames.get(x.address, here)
+                    self.code[i] = x._replace(frames=here)
 
 
 def resources(text, symbol):

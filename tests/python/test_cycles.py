@@ -10,6 +10,7 @@ from test_section_kernel import needs_nvcc, NVCC
 
 sys.path.append(os.path.join(ROOT, "perf", "gpu"))
 import cycles  # noqa: E402
+import line_table  # noqa: E402
 import sass  # noqa: E402
 from cycles import account, stops_of, way  # noqa: E402
 from disassembler import Missing, tools  # noqa: E402
@@ -85,6 +86,22 @@ def test_kernels_of_one_text_are_told_apart_and_a_label_without_a_place_is_an_er
     assert {name: [x.target for x in code] for name, code in kernels.items()} == {"one": [0], "two": [None, 1]}
     with pytest.raises(sass.Unreadable, match="instruction 0x0 jumps to .L_x_7, which has no place. Fix: give the text of a whole kernel"):
         code_of(row("BRA `(.L_x_7)"))
+
+
+def test_a_repeated_row_of_a_line_table_has_no_number_of_its_own():
+    row = lambda address, line, call: (address, "x.cu", line, call)
+    frames = sass.frames_by_address([row(0, 1, 0), row(0, 1, 0), row(16, 2, 0), row(16, 3, 2), row(32, 4, 3)])
+    assert frames == {0: (("x.cu", 1),), 16: (("x.cu", 3), ("x.cu", 2)), 32: (("x.cu", 4), ("x.cu", 3), ("x.cu", 2))}
+
+
+@needs_nvcc
+def test_a_line_table_has_the_lines_that_nvdisasm_prints(known, disassembler):
+    """For known.cu, whose kernels are sequences of their own."""
+    with open(known["sm_90a"], "rb") as f:
+        sequences = line_table.line_rows(line_table.section_of(f.read(), ".debug_line"))
+    lines = {line for rows in sequences for _, file, line, _ in rows if file.endswith("known.cu")}
+    wanted = {n for n, text in enumerate(sass.source_lines(KNOWN), 1) if "__shfl_xor_sync" in text or "__fmaf_rn(v, a, b)" in text}
+    assert len(sequences) > 5 and wanted and wanted <= lines
 
 
 def test_a_text_of_nvdisasm_is_read_and_counted():
