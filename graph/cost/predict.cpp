@@ -39,18 +39,24 @@ constexpr double kCacheBytesPerCycle = 35;  // per multiprocessor, from the L2 c
 constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
 // Counted in the section kernel's machine code for sm_90a (perf/gpu/section_steps.py), not measured. A piece of weights, 64 x 64, in a
 // chain that takes few rows or more at once; the start of a chain, and until its first piece is there; a step without its own work, and the
-// rows that it reads.
-constexpr double kPieceCycles = 374, kPieceOfMoreRowsCycles = 538, kChainCycles = 721 + 1222;
-constexpr double kStepCycles = 675 + kCacheLoad, kLossCycles = 2280 - kStepCycles;
+// rows that it reads. The warps that fetch a piece take less than those that multiply it.
+constexpr double kPieceCycles = 371, kPieceOfMoreRowsCycles = 559, kChainCycles = 728 + 951;
+constexpr double kStepCycles = 677 + kCacheLoad, kLossCycles = 2280 - kStepCycles;
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
-constexpr double kTileCycles = 2154, kTileRowCycles = 19.5, kLargeTileCycles = 2010, kLargeTileRowCycles = 51;
+constexpr double kTileCycles = 2293, kTileRowCycles = 19.5, kLargeTileCycles = 2073, kLargeTileRowCycles = 51;
 // An interpreted program, for up to four elements of each thread: without its parts, for an input, for an instruction that the interpreter
 // has itself (f32 add, sub, mul), for another one, a call for each element, and for a result. With one warp to each scheduler, and with
 // two.
 struct ProgramCycles {
   double start, input, quick, other, output;
 };
-constexpr ProgramCycles kProgramOfFewWarps{387, 770, 612, 4 * (339 + 104 + 26), 974}, kProgram{501, 919, 777, 4 * (412 + 107 + 32), 1189};
+constexpr ProgramCycles kProgramOfFewWarps{298, 773, 599, 4 * (361 + 106 + 26), 957}, kProgram{375, 907, 767, 4 * (441 + 111 + 34), 1143};
+// A compiled program: momentum's for all without a root, Adam's for all with one. The gradient of a loss: eight rows of 32 classes at once.
+struct CompiledCycles {
+  double plain, with_root;
+};
+constexpr CompiledCycles kCompiledOfFewWarps{55 + 1140, 55 + 1946}, kCompiled{62 + 1317, 62 + 2346};
+constexpr double kLossGradientCycles = 1056;
 constexpr int kElementsAtOnce = 4, kFewWarpsThreads = 128;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
@@ -154,7 +160,14 @@ class SectionModel {
     return kStepCycles + loss + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
   }
   // given: the program's first input is not loaded.
-  double cycles_of_program(int32_t code, bool given, bool few_warps) const {
+  double cycles_of_program(int8_t known, int32_t code, bool given, bool few_warps) const {
+    if (known != section::kInterpreted) {
+      const kernels::KnownCode& program = kernels::known::kCodes[known];
+      const bool root = std::any_of(program.code, program.code + program.instructions,
+                                    [](const auto& instruction) { return instruction.op == kernels::ScalarOp::sqrt; });
+      const CompiledCycles& c = few_warps ? kCompiledOfFewWarps : kCompiled;
+      return root ? c.with_root : c.plain;
+    }
     const int32_t* w = places_.codes + code;
     const ProgramCycles& c = few_warps ? kProgramOfFewWarps : kProgram;
     double cycles = c.start + (w[0] - given) * c.input + w[3] * c.output;
@@ -170,9 +183,11 @@ class SectionModel {
   double cycles_of_elementwise(const BlockStep& s) const {
     const bool by_models = s.partition == section::Partition::models;
     const double models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1,
-                 elements = std::ceil(double(s.rows) / (by_models ? 1 : s.blocks)) * s.n;
+                 rows = std::ceil(double(s.rows) / (by_models ? 1 : s.blocks)), elements = rows * s.n;
+    if (s.known == section::kLossGradient)
+      return models * std::ceil(rows / (section::kBlockThreads / 32)) * std::ceil(s.n / 32.0) * kLossGradientCycles;
     const double times = std::ceil(elements / (kElementsAtOnce * section::kBlockThreads));
-    return models * times * cycles_of_program(s.code, false, elements <= kFewWarpsThreads);
+    return models * times * cycles_of_program(s.known, s.code, false, elements <= kFewWarpsThreads);
   }
   double cycles_of_update(const BlockStep& s) const {
     const bool by_models = s.partition == section::Partition::models;
@@ -183,8 +198,8 @@ class SectionModel {
     const double large = std::floor(rows / (2 * section::kUpdateRows)), all = std::ceil(rows / section::kUpdateRows);
     const double tiles = whole_columns * (all - 2 * large) + (columns - whole_columns) * all;
     // A thread has four or eight rows of two columns.
-    const double program = s.code >= 0 && s.descent_w < 0 ? 2 * cycles_of_program(s.code, true, false) : 0;
-    const double of_bias = s.code2 >= 0 && s.descent_w2 < 0 ? columns * cycles_of_program(s.code2, true, true) : 0;
+    const double program = s.code >= 0 && s.descent_w < 0 ? 2 * cycles_of_program(s.known, s.code, true, false) : 0;
+    const double of_bias = s.code2 >= 0 && s.descent_w2 < 0 ? columns * cycles_of_program(s.known2, s.code2, true, true) : 0;
     return models * (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows + 2 * program) +
                      tiles * (kTileCycles + kTileRowCycles * s.rows + program) + of_bias);
   }

@@ -1,6 +1,7 @@
 #include "graph/ops/region_code.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -65,8 +66,11 @@ ElementwiseCode code_of(const char* op, const ir::Graph& region) {
     for (size_t at = size; literal->bytes && at < literal->bytes->size(); at += size)
       if (std::memcmp(literal->bytes->data(), literal->bytes->data() + at, size) != 0) refuse("a constant holds more than one number");
     const double number = size_of(literal->type.shape) == Dim(0) ? 0 : literal->first();
-    registers[size_t(n)] = {narrow(code.inputs.size() + code.constants.size())};
-    code.constants.emplace_back(literal->type.dtype, number);
+    const auto same = std::ranges::find_if(code.constants, [&](const auto& one) {  // by bits: 0.0 is not -0.0
+      return one.first == literal->type.dtype && std::bit_cast<uint64_t>(one.second) == std::bit_cast<uint64_t>(number);
+    });
+    registers[size_t(n)] = {narrow(code.inputs.size() + size_t(same - code.constants.begin()))};
+    if (same == code.constants.end()) code.constants.emplace_back(literal->type.dtype, number);
   }
   for (int n = 0; n < region.size(); ++n) {
     const ir::Node& node = region[n];

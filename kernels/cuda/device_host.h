@@ -18,6 +18,7 @@
 #define LAMINA_CALLED [[gnu::noinline]] inline
 #define LAMINA_CALLED_MEMBER [[gnu::noinline]]
 #define LAMINA_KNOWN_HERE(v) static_cast<void>(v)
+#define LAMINA_KNOWN_POINTER_HERE(p) static_cast<void>(p)
 #define LAMINA_UNROLL
 #define LAMINA_UNROLL_BY(times)
 #define LAMINA_ROLLED

@@ -9,9 +9,8 @@
 // registers; the barrier behind p says that its results are there and that piece p + 2 is. Sums go through their terms in order, as fused
 // multiply-adds from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
-#include "kernels/cuda/four.h"
 #include "kernels/cuda/section_clock.h"
-#include "kernels/cuda/section_pieces.h"
+#include "kernels/cuda/section_fetch.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -84,126 +83,32 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
   }
 }
 
-// A thread's part of a piece, on its way from global to shared memory.
-template <int R, bool gradient>
-struct Fetched {
-  static constexpr int kTiles = kPiece * kPiece / 16 / kPairThreads;
-  Four tiles[kTiles][4];  // 4 x 4 weights each, as they lie in memory
-  float side[R], rows[R];
-
-  // Neighbouring threads have neighbouring tiles: global memory is read by whole lines, and shared memory written without bank conflicts.
-  LAMINA_DEVICE static int tile_row(int thread, int t) {
-    const int in_warp = thread % int(kWarp);
-    return (thread / int(kWarp) * 2 + t / 2) * 4 + (gradient ? in_warp / 8 : in_warp % 4);
-  }
-  LAMINA_DEVICE static int tile_column(int thread, int t) {
-    const int in_warp = thread % int(kWarp);
-    return t % 2 * 8 + (gradient ? in_warp % 8 : in_warp / 4);
-  }
-
-  LAMINA_DEVICE void load(const Pieces& p, const float* first_rows, int thread) {
-    const Link& link = p.at();
-    const int k = !link.w ? 0 : gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
-    const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
-    const bool by_fours = n % 4 == 0 && reinterpret_cast<size_t>(link.w) % 16 == 0;
-    LAMINA_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      const int row = row0 + 4 * tile_row(thread, t), column = column0 + 4 * tile_column(thread, t);
-      LAMINA_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const float* from = link.w + (long long)(row + i) * n + column;
-        const bool inside = row + i < k;
-        Four& f = tiles[t][i];
-        if (by_fours) {
-          f = inside && column < n ? four_shared_between_blocks(from) : Four{{0, 0, 0, 0}};
-        } else {
-          LAMINA_UNROLL
-          for (int j = 0; j < 4; ++j) f.v[j] = inside && column + j < n ? load_shared_between_blocks(from + j) : 0;
-        }
-      }
-    }
-    const int sum = p.group * kPiece + thread, term = p.chunk * kPiece + thread;
-    LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      side[r] = 0;
-      if (!link.side || !p.ends_sums() || sum >= p.outer || r >= p.rows()) continue;
-      const long long element = (long long)(p.row + r) * p.outer + sum;
-      if (LinkKind(link.kind) == LinkKind::dropout)
-        side[r] = dropout_factor(reinterpret_cast<const long long*>(link.side), link.alpha, element);
-      else if (gradient || !link.w)
-        side[r] = load_shared_between_blocks(link.side + element);
-      else if (r == 0)
-        side[r] = load_shared_between_blocks(link.side + sum);
-    }
-    LAMINA_UNROLL
-    for (int r = 0; r < R; ++r)
-      rows[r] = p.link == 0 && term < p.inner && r < p.rows()
-                    ? load_shared_between_blocks(first_rows + (long long)(p.row + r) * p.inner + term)
-                    : 0;
-  }
-  LAMINA_DEVICE void store(const ChainMemory& memory, const Pieces& p, int number, int thread) const {
-    float* const stage = memory.stage(number);
-    if (thread == 0) {
-      const Task task = task_of(memory, p, stage);  // the race checker does not see a result that is made in place
-      *reinterpret_cast<Task*>(stage + kTaskAt) = task;
-    }
-    if (makes(Mistake::brings_late)) meet_at(number);
-    LAMINA_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      const int row = 4 * tile_row(thread, t), column = 4 * tile_column(thread, t);
-      LAMINA_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const auto& f = tiles[t];
-        if constexpr (gradient)
-          put_four(stage + (row + i) * kLeading + column, f[i]);
-        else
-          put_four(stage + (column + i) * kLeading + row, Four{{f[0].v[i], f[1].v[i], f[2].v[i], f[3].v[i]}});
-      }
-    }
-    LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) stage[kSideAt + r * kPiece + thread] = side[r];
-    if (p.link == 0) {
-      LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) stage[kFirstRowsAt + r * kPiece + thread] = rows[r];
-    }
-  }
-};
-template <int R, bool gradient>
-LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, int pair, int thread) {
-  // Each warp of both pairs waits for what each link waits for, in order.
-  const auto go_on = [&] {
-    p.go_on();
-    if (!p.some() || p.chunk > 0 || p.group > 0 || p.at().waits == 0) return;
-    if (makes(Mistake::fetches_before)) return;
-    if (!wait_for_others(b, p.at().first_wait, p.at().waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
-    sync_warp();
-  };
-  int number = pair;
-  if (pair == 1) go_on();
-  Fetched<R, gradient> piece;
-  if (p.some()) piece.load(p, first_rows, thread);
-  for (; p.some(); number += 2) {
-    piece.store(memory, p, number, thread);
-    go_on();
-    if (p.some()) go_on();
-    if (p.some()) piece.load(p, first_rows, thread);
-    if (!makes(Mistake::brings_late)) meet_at(number);
-  }
-  meet_at(number);  // one behind the last piece
-}
-
+template <int R>
 LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Pieces p, bool last_model) {
   unsigned done = 0;
   meet_at(0), meet_at(1);
-  for (int number = 0; p.some(); ++number) {
-    if (!makes(Mistake::stores_early)) meet_at(number + 2);
+  // A piece; false after the last one.
+  const auto turn = [&](auto barrier) {
+    const auto meet = [] { sync_some<decltype(barrier)::value, kMeetingThreads>(); };
+    if (!makes(Mistake::stores_early)) meet();
     if (p.ends_sums()) {
       const Link& link = p.at();
-      const int first = p.group * kPiece, count = least(kPiece, p.outer - first);
+      const int first = p.group * kPiece + int(lane()), count = p.outer - p.group * kPiece, in_pass = p.rows();
       const float* from = memory.rows(p.side ^ 1) + first;
       float* to = link.y + (long long)p.row * p.outer + first;
-      for (int r = 0; r < p.rows(); ++r)
-        for (int i = int(lane()); i < count; i += int(kWarp)) to[(long long)r * p.outer + i] = from[r * kMostWidth + i];
+      constexpr int kTimes = kPiece / int(kWarp);
+      float values[R][kTimes];
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) {
+        LAMINA_UNROLL
+        for (int i = 0; i < kTimes; ++i) values[r][i] = from[r * kMostWidth + i * int(kWarp)];
+      }
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r, to += p.outer) {
+        LAMINA_UNROLL
+        for (int i = 0; i < kTimes; ++i)
+          if (int(lane()) + i * int(kWarp) < count && r < in_pass) to[i * int(kWarp)] = values[r][i];
+      }
       if (p.ends_link()) {
         if (lane() == 0)
           clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());
@@ -212,8 +117,11 @@ LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Piec
         if (lane() == 0) store_release_in_block(memory.stored(), done);
       }
     }
-    if (makes(Mistake::stores_early)) meet_at(number + 2);
+    if (makes(Mistake::stores_early)) meet();
     p.go_on();
+    return p.some();
+  };
+  while (p.some() && turn(Barrier<1>()) && turn(Barrier<2>())) {
   }
 }
 // Finds the links of the block's next chain first, if it follows this one: its record is there, since the block's last warp has brought it.
@@ -248,7 +156,7 @@ LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count,
   else if (storer < 0)
     fetch<R, gradient>(b, memory, pieces, first_rows, fetcher / kPairThreads, fetcher % kPairThreads);
   else if (storer < int(kWarp))
-    store_results(b, memory, pieces, last_model);
+    store_results<R>(b, memory, pieces, last_model);
   else if (last_model)
     announce(b, memory, b.arguments.state, count);
 }

@@ -1,98 +1,10 @@
-// Interpreter of a section's elementwise programs. A thread's virtual registers are in shared memory, spaced so that a warp's 32 accesses
-// hit 32 banks.
+// A section's elementwise programs: compiled ones, and an interpreter of all others. Virtual registers are in shared memory, spaced so that
+// a warp's 32 accesses hit 32 banks.
 #pragma once
 #include "kernels/cuda/four.h"
-#include "kernels/cuda/section_block.h"
-#include "kernels/shared/scalar_ops.h"
+#include "kernels/cuda/section_scalar.h"
 
 namespace lamina::kernels::cuda::resident {
-
-#if defined(__CUDA_ARCH__)
-LAMINA_DEVICE double double_of(unsigned long long bits) { return __longlong_as_double((long long)bits); }
-LAMINA_DEVICE unsigned long long bits_of_double(double v) { return (unsigned long long)__double_as_longlong(v); }
-#else
-LAMINA_DEVICE double double_of(unsigned long long bits) { return __builtin_bit_cast(double, bits); }
-LAMINA_DEVICE unsigned long long bits_of_double(double v) { return __builtin_bit_cast(unsigned long long, v); }
-#endif
-// A number's bits: 4 bytes for f32, i32 and bool, 8 for i64 and f64.
-template <class T>
-LAMINA_DEVICE T as(unsigned long long bits) {
-  if constexpr (scalar::is_float<T> && sizeof(T) == 8)
-    return double_of(bits);
-  else if constexpr (scalar::is_float<T>)
-    return scalar::float_of(int(unsigned(bits)));
-  else
-    return T(bits);
-}
-template <class T>
-LAMINA_DEVICE unsigned long long bits_of(T v) {
-  if constexpr (scalar::is_float<T> && sizeof(T) == 8)
-    return bits_of_double(v);
-  else if constexpr (scalar::is_float<T>)
-    return unsigned(scalar::bits_of(v));
-  else if constexpr (sizeof(T) == 8)
-    return (unsigned long long)v;
-  else
-    return unsigned(v);
-}
-
-template <ScalarOp op, class T>
-LAMINA_DEVICE unsigned long long apply_one([[maybe_unused]] unsigned long long x, [[maybe_unused]] T a, [[maybe_unused]] T b,
-                                           [[maybe_unused]] T c) {
-  constexpr DType type = scalar::is_float<T> ? (sizeof(T) == 4 ? DType::f32 : DType::f64)
-                         : sizeof(T) == 1    ? DType::boolean
-                         : sizeof(T) == 4    ? DType::i32
-                                             : DType::i64;
-  if constexpr (op == ScalarOp::cast || !section::block_computes(op, type)) {
-    return 0;
-  } else if constexpr (op == ScalarOp::where) {
-    return bits_of(scalar::where(scalar::Bool(x), b, c));
-  } else {
-#define ELEMENTWISE(name, operands, ...) \
-  if constexpr (op == ScalarOp::name) return bits_of(LAMINA_SCALAR_CALL(name, operands));
-#include "kernels/shared/elementwise_ops.inc"
-  }
-}
-template <class T>
-LAMINA_CALLED unsigned long long apply(ScalarOp op, unsigned long long x, unsigned long long y, unsigned long long z) {
-  const T a = as<T>(x), b = as<T>(y), c = as<T>(z);
-  switch (op) {
-#define ELEMENTWISE(name, ...) \
-  case ScalarOp::name: return apply_one<ScalarOp::name, T>(x, a, b, c);
-#include "kernels/shared/elementwise_ops.inc"
-    case ScalarOp::cast: break;
-  }
-  return 0;
-}
-template <class From>
-LAMINA_DEVICE unsigned long long convert(From v, DType to) {
-  switch (to) {
-    case DType::boolean: return bits_of(scalar::to_bool(v));
-    case DType::i32: return bits_of(scalar::cast<int>(v));
-    case DType::i64: return bits_of(scalar::cast<long long>(v));
-    case DType::f64: return bits_of(scalar::cast<double>(v));
-    default: return bits_of(scalar::cast<float>(v));
-  }
-}
-LAMINA_CALLED unsigned long long convert(unsigned long long x, DType from, DType to) {
-  switch (from) {
-    case DType::boolean: return convert(scalar::Bool(x), to);
-    case DType::i32: return convert(as<int>(x), to);
-    case DType::i64: return convert(as<long long>(x), to);
-    case DType::f64: return convert(as<double>(x), to);
-    default: return convert(as<float>(x), to);
-  }
-}
-LAMINA_CALLED unsigned long long calculate(ScalarOp op, DType type, DType result, unsigned long long x, unsigned long long y,
-                                           unsigned long long z) {
-  if (type == DType::f32 && op == ScalarOp::div) return bits_of(as<float>(x) / as<float>(y));
-  if (op == ScalarOp::cast) return convert(x, type, result);
-  if (type == DType::f64) return apply<double>(op, x, y, z);
-  if (type == DType::i64) return apply<long long>(op, x, y, z);
-  if (type == DType::f32) return apply<float>(op, x, y, z);
-  if (type == DType::i32) return apply<int>(op, x, y, z);
-  return apply<scalar::Bool>(op, x, y, z);
-}
 
 // What a thread computes at once: the cost of reading an instruction is shared, and loads wait together.
 inline constexpr int kElements = 4;
@@ -106,10 +18,40 @@ LAMINA_DEVICE void store_bits(char* p, DType t, unsigned long long v) {
   }
 }
 
+// A program of kernels/known_codes.h: all values are in registers.
+template <int which>
+struct Compiled {
+  static constexpr KnownCode row = known::kCodes[which];
+  unsigned inputs[row.inputs][kElements], constants[row.constants], results[row.instructions][kElements];
+
+  template <int value>
+  LAMINA_DEVICE unsigned get(int e) const {
+    if constexpr (value < row.inputs)
+      return inputs[value][e];
+    else if constexpr (value < row.inputs + row.constants)
+      return constants[value - row.inputs];
+    else
+      return results[value - row.inputs - row.constants][e];
+  }
+  template <int i = 0>
+  LAMINA_DEVICE void calculate() {
+    if constexpr (i < row.instructions) {
+      constexpr KnownCode::Instruction in = row.code[i];
+      LAMINA_UNROLL
+      for (int e = 0; e < kElements; ++e) {
+        const unsigned x = get<in.a>(e), y = get<in.b>(e);
+        results[i][e] = unsigned(apply_one<in.op, float>(x, as<float>(x), as<float>(y), 0.0f));
+      }
+      calculate<i + 1>();
+    }
+  }
+};
+
 // One program with its operands: elements of matrices with n columns.
 struct Code {
-  LAMINA_DEVICE Code(const Block& b, int code, int first_in, int first_out, bool given, int n)
-      : operands(b.operands()),
+  LAMINA_DEVICE Code(const Block& b, int code, int first_in, int first_out, bool given, int n, int known)
+      : known(known),
+        operands(b.operands()),
         at(b.arguments.at),
         moved(b.turns().moved),
         memory(b.ring()),
@@ -119,6 +61,7 @@ struct Code {
         first_out(first_out),
         given(given),
         n(n) {}
+  int known;  // what its step says
   const BlockOperand* operands;
   char* const* at;
   const long long* moved;
@@ -224,8 +167,58 @@ struct Code {
     }
   }
 
+  template <int which>
+  LAMINA_DEVICE void run_compiled(long long first, long long step, int count, Four input0) const {
+    constexpr KnownCode row = known::kCodes[which];
+    Compiled<which> program;
+    const int* const constant = words + section::kCodeHeader + row.inputs;
+    LAMINA_UNROLL
+    for (int k = 0; k < row.constants; ++k) program.constants[k] = unsigned(constant[k * section::kCodeConstant + 1]);
+    LAMINA_UNROLL
+    for (int i = 0; i < row.inputs; ++i) {
+      if (i == 0 && given) {
+        LAMINA_UNROLL
+        for (int e = 0; e < kElements; ++e) program.inputs[0][e] = unsigned(bits_of(input0.v[e]));
+        continue;
+      }
+      const int operand = first_in + i - (given ? 1 : 0);
+      const unsigned* from = reinterpret_cast<const unsigned*>(address(operand));
+      const bool is_number = operands[operand].broadcast == Broadcast::scalar;
+      LAMINA_UNROLL
+      for (int e = 0; e < kElements; ++e)
+        program.inputs[i][e] = load_shared_between_blocks(from + (is_number ? 0 : first + least(e, count - 1) * step));
+    }
+    program.calculate();
+    store_compiled(program, first, step, count);
+  }
+  template <int o = 0, int which>
+  LAMINA_DEVICE void store_compiled(const Compiled<which>& program, long long first, long long step, int count) const {
+    constexpr KnownCode row = known::kCodes[which];
+    if constexpr (o < row.outputs) {
+      constexpr int value = row.output[o];
+      float* const to = reinterpret_cast<float*>(address(first_out + o)) + first;
+      LAMINA_UNROLL
+      for (int e = 0; e < kElements; ++e)
+        if (e < count) to[e * step] = as<float>(program.template get<value>(e));
+      store_compiled<o + 1>(program, first, step, count);
+    }
+  }
+  template <int which = 0>
+  LAMINA_DEVICE void run_one_of(long long first, long long step, int count, Four input0) const {
+    if constexpr (which < kKnownCodes) {
+      if (known == which)
+        run_compiled<which>(first, step, count, input0);
+      else
+        run_one_of<which + 1>(first, step, count, input0);
+    }
+  }
+  LAMINA_CALLED_MEMBER void run_known(long long first, long long step, int count, Four input0) const {
+    if (count > 0) run_one_of(first, step, count, input0);
+  }
+
   // Runs up to kElements elements per thread. All threads of the block must call it.
   LAMINA_CALLED_MEMBER void elements(long long first, long long step, int count, Four input0) const {
+    if (known != section::kInterpreted) return run_known(first, step, count, input0);
     const int together = threads(), turns = (kThreads + together - 1) / together, t = int(thread_index());
     for (int turn = 0; turn < turns; ++turn) {
       if (turns > 1) sync_block();  // the registers are reused by other threads

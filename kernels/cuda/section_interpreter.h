@@ -25,7 +25,12 @@ LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
   for (b.model = models.begin; b.model < models.end; ++b.model) {
     switch (kind) {
       case StepKind::dense_update: update(b.arguments, b.current, b.model); break;
-      case StepKind::elementwise: elementwise(b, s); break;
+      case StepKind::elementwise:
+        if (s.known == section::kLossGradient)
+          loss_gradient(b.arguments, b.current, b.model);
+        else
+          elementwise(b, s);
+        break;
       case StepKind::reduce: reduce(b, s); break;
       case StepKind::softmax:
       case StepKind::log_softmax: softmax(b, s); break;

@@ -10,18 +10,35 @@ using section::LinkKind;
 
 // A step of the chain, with its addresses.
 struct alignas(16) Link {
-  int inner, outer;  // terms of a sum; sums per row
+  // Flags beside those of a Task: rows of weights are aligned to 16 bytes; `side` is a dropout's generator.
+  static constexpr int by_fours = 256, is_dropout = 512;
+  const float* w;         // null: no product
+  const float* side;      // bias, mask or other operand; a dropout's generator; null: none
+  int outer, activation;  // sums per row
   float alpha;
-  int activation;
-  const float* w;     // null: no product
-  const float* side;  // bias, mask or other operand; a dropout's generator; null: none
+  int kind;          // LinkKind
+  int inner, flags;  // terms of a sum, 0 without a product; flags: those of a Task that its pieces may have, too
   float* y;
   int signal;  // a counter, or -1
-  int kind;    // LinkKind
-  int first_wait, waits;
-  long long unused;
+  int first_wait, waits, unused;
 };
 static_assert(sizeof(Link) == kLinkFloats * 4);
+
+// What the computing warps do with a piece. It comes with the piece, so that they have nothing to find out.
+struct alignas(16) Task {
+  enum : int {
+    begins_sums = 1,
+    ends_sums = 2,
+    has_side = 4,
+    is_last = 8,
+    is_plain = 16,  // relu of whole sums with a side, in 64 columns: the usual case
+  };
+  int x, leading, y, flags;  // in floats of shared memory: rows of terms, their stride, rows of results
+  int columns, activation;   // sums of the piece
+  float alpha;
+  int kind;  // LinkKind
+};
+static_assert(sizeof(Task) == kTaskFloats * 4);
 
 // The pieces of a chain in order: for each pass over rows, link, group of sums and chunk of terms.
 struct Pieces {
@@ -40,19 +57,15 @@ struct Pieces {
   LAMINA_DEVICE bool ends_sums() const { return (chunk + 1) * kPiece >= inner; }
   LAMINA_DEVICE bool ends_link() const { return ends_sums() && (group + 1) * kPiece >= outer; }
   LAMINA_DEVICE bool last_pass() const { return row + rows_in_pass >= rows_end; }
+  LAMINA_DEVICE bool is_last() const { return ends_link() && link + 1 == count && last_pass(); }
   LAMINA_DEVICE int rows() const { return least(rows_in_pass, rows_end - row); }
-  LAMINA_DEVICE void go_on() {
-    if (!ends_sums()) {
-      ++chunk;
-      return;
-    }
-    chunk = 0;
-    if ((group + 1) * kPiece < outer) {
-      ++group;
-      return;
-    }
-    group = 0, side ^= 1;
-    if (++link == count) link = 0, row += rows_in_pass;
+  LAMINA_DEVICE void go_on() {  // without branches: each role goes on once a piece
+    const bool sums = ends_sums(), all = ends_link(), pass = all && link + 1 == count;
+    chunk = sums ? 0 : chunk + 1;
+    group = all ? 0 : group + (sums ? 1 : 0);
+    side ^= all ? 1 : 0;
+    link = pass ? 0 : link + (all ? 1 : 0);
+    row += pass ? rows_in_pass : 0;
     look();
   }
 };
@@ -95,12 +108,15 @@ LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number
     const bool is_product = s.link == LinkKind::product;
     const int side = is_product ? (gradient ? s.has_mask : s.has_bias) ? 2 : 0 : s.link == LinkKind::activate ? 0 : 1;
     Link& to = memory.links()[i];
-    to.inner = !is_product ? 1 : gradient ? s.n : s.k, to.outer = is_product && gradient ? s.k : s.n;
+    to.inner = !is_product ? 0 : gradient ? s.n : s.k, to.outer = is_product && gradient ? s.k : s.n;
     to.alpha = s.scalar, to.activation = int(is_product ? s.activation : s.link_activation);
     to.w = is_product ? b.data<const float>(operands[s.first_in + 1], model) : nullptr;
     to.side = side > 0 ? b.data<const float>(operands[s.first_in + side], model) : nullptr;
     to.y = b.data<float>(operands[s.first_out], model);
     to.signal = s.signal, to.kind = int(s.link);
+    const bool by_fours = is_product && s.n % 4 == 0 && reinterpret_cast<size_t>(to.w) % 16 == 0;
+    to.flags = (by_fours ? Link::by_fours : 0) | (s.link == LinkKind::dropout ? Link::is_dropout : 0) | (to.side ? Task::has_side : 0) |
+               (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0);
     to.first_wait = s.first_wait, to.waits = s.waits;
   }
   if (thread == 0) *memory.stored() = 0, *memory.stopped() = 0;
@@ -116,36 +132,17 @@ LAMINA_DEVICE float dropout_factor(const long long* generator, float rate, long 
   return word < philox::drop_below(rate) ? 0 : float(1 / (1 - double(rate)));
 }
 
-// What the computing warps do with a piece. It comes with the piece, so that they have nothing to find out.
-struct alignas(16) Task {
-  enum : int {
-    begins_sums = 1,
-    ends_sums = 2,
-    has_side = 4,
-    is_last = 8,
-    is_plain = 16,  // relu of whole sums with a side, in 64 columns: the usual case
-  };
-  int x, leading, y, flags;  // in floats of shared memory: rows of terms, their stride, rows of results
-  int columns, activation;   // sums of the piece
-  float alpha;
-  int kind;  // LinkKind
-};
-static_assert(sizeof(Task) == kTaskFloats * 4);
-
 // For the piece that lies in this stage.
 LAMINA_DEVICE Task task_of(const ChainMemory& memory, const Pieces& p, const float* stage) {
   const Link& link = p.at();
-  Pieces next = p;
-  next.go_on();
-  Task task{};
-  task.x = int((p.link == 0 ? stage + kFirstRowsAt : memory.rows(p.side) + (link.w ? p.chunk : p.group) * kPiece) - memory.shared);
+  Task task;
+  task.x = int((p.link == 0 ? stage + kFirstRowsAt : memory.rows(p.side) + (p.inner > 0 ? p.chunk : p.group) * kPiece) - memory.shared);
   task.leading = p.link == 0 ? kPiece : kMostWidth;
   task.y = int(memory.rows(p.side ^ 1) - memory.shared) + p.group * kPiece;
-  task.columns = p.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha, task.kind = link.kind;
-  const bool is_plain =
-      link.w && p.chunk == 0 && p.ends_sums() && link.side && Activation(link.activation) == Activation::relu && task.columns >= kPiece;
-  task.flags = (p.chunk == 0 ? Task::begins_sums : 0) | (p.ends_sums() ? Task::ends_sums : 0) | (link.side ? Task::has_side : 0) |
-               (next.some() ? 0 : Task::is_last) | (is_plain ? Task::is_plain : 0);
+  task.columns = link.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha, task.kind = link.kind;
+  const bool begins = p.chunk == 0, ends = p.ends_sums();
+  task.flags = (begins ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) | (p.is_last() ? Task::is_last : 0) |
+               (link.flags & (begins && ends && task.columns >= kPiece ? ~0 : ~Task::is_plain));
   return task;
 }
 

@@ -85,6 +85,26 @@ LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
   return good;
 }
 
+// The gradient of its losses: (p - (label == class)) * factor. A function of its own, by values, as update().
+LAMINA_CALLED void loss_gradient(const Arguments& arguments, int current, long long model) {
+  Block b(arguments, nullptr, 0);
+  b.current = current, b.model = model;
+  const BlockStep& s = b.step();
+  const int* labels = b.in<const int>(s, 0);
+  const int* classes = b.in<const int>(s, 1);
+  const float* p = b.in<const float>(s, 2);
+  float* y = b.out<float>(s, 0);
+  const float factor = scalar::float_of(load_shared_between_blocks(b.code(s.code) + section::kCodeHeader + 3 + 1));  // its only constant
+  const Rows mine = b.rows_of(s);
+  for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
+    const int label = load_shared_between_blocks(labels + r);
+    for (int i = int(lane()); i < s.n; i += int(kWarp)) {
+      const long long at = (long long)r * s.n + i;
+      y[at] = (load_shared_between_blocks(p + at) - (label == load_shared_between_blocks(classes + i) ? 1.0f : 0.0f)) * factor;
+    }
+  }
+}
+
 // One Philox block gives four elements of a draw.
 LAMINA_DEVICE void dropout(Block& b, const BlockStep& s) {
   const float* x = b.in<const float>(s, 0);

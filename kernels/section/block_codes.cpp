@@ -1,6 +1,8 @@
 #include "kernels/section/block_codes.h"
 
+#include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "kernels/section/block_table.h"
 
@@ -61,6 +63,28 @@ const char* why_not_on_blocks(const ElementwiseCode& code) {
   if (code.inputs.size() + code.constants.size() + code.instructions.size() > kMostRegisters)
     return "more than 48 values in one elementwise code";
   return nullptr;
+}
+
+namespace {
+bool is_loss_gradient(const ElementwiseCode& code) {
+  using kernels::ScalarOp;
+  if (code.inputs != std::vector<DType>{DType::i32, DType::i32, DType::f32} || code.constants.size() != 1 ||
+      code.constants[0].first != DType::f32 || code.instructions.size() != 4 || code.outputs != std::vector<int16_t>{7})
+    return false;
+  const auto& [hit, number, difference, product] =
+      std::tie(code.instructions[0], code.instructions[1], code.instructions[2], code.instructions[3]);
+  return hit.op == ScalarOp::equal && hit.type == DType::i32 && hit.a == 0 && hit.b == 1 && number.op == ScalarOp::cast && number.a == 4 &&
+         number.result == DType::f32 && difference.op == ScalarOp::sub && difference.a == 2 && difference.b == 5 &&
+         product.op == ScalarOp::mul && product.type == DType::f32 && product.a == 6 && product.b == 3;
+}
+}  // namespace
+
+int8_t known(const ElementwiseCode& code) {
+  if (is_loss_gradient(code)) return kLossGradient;
+  const auto is_float = [](const auto& of) { return of.result == DType::f32; };
+  const bool all =
+      std::ranges::count(code.inputs, DType::f32) == std::ptrdiff_t(code.inputs.size()) && std::ranges::all_of(code.instructions, is_float);
+  return all ? int8_t(kernels::known_code(code)) : kInterpreted;
 }
 
 void append_code(const ElementwiseCode& c, std::vector<int32_t>& to) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/known_codes.h"
 #include "kernels/section/table.h"
 #include "runtime/core/dtype.h"
 #include "runtime/core/view.h"
@@ -72,6 +73,10 @@ enum class LinkKind : uint8_t {
   activate,
 };
 
+// What a step's elementwise program is: one that the section kernel interprets, or the number of a compiled one: of known::kCodes, or
+// (p - (label == class)) * constant, the gradient of a classification's loss, for rows.
+inline constexpr int8_t kInterpreted = -1, kLossGradient = kernels::kKnownCodes;
+
 struct BlockStep {
   StepKind kind = StepKind::copy;
   Activation activation = Activation::none;
@@ -95,6 +100,7 @@ struct BlockStep {
   int32_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
   LinkKind link = LinkKind::none;
   Activation link_activation = Activation::none;
+  int8_t known = kInterpreted, known2 = kInterpreted;  // what code and code2 are
   int32_t each = 0;  // what each block has at least: models, rows of an update's weights or rows of the batch. A GPU divides slowly
 };
 constexpr int shared_count(const BlockStep& s) {

@@ -15,6 +15,15 @@ const char* name(Turn turn) {
   }
   return "meet";
 }
+bool has_code(const BlockStep& s) { return s.kind == StepKind::elementwise || s.kind == StepKind::dense_update; }
+// Which program computes the step's elements; an update's bias has the same.
+const char* how(const BlockStep& s) {
+  const bool of_bias = s.code < 0;
+  if ((of_bias ? s.descent_w2 : s.descent_w) >= 0) return "gradient descent";
+  if (s.known == kLossGradient) return "the loss's gradient";
+  const int8_t known = of_bias ? s.known2 : s.known;
+  return known == kInterpreted ? "an interpreted program" : kernels::known::kCodes[known].name;
+}
 }  // namespace
 
 std::string print(const BlockPlan& plan) {
@@ -41,6 +50,7 @@ std::string print(const BlockPlan& plan) {
     }
     out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
     if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
+    if (has_code(s) && s.link == LinkKind::none) out += cat(" by ", how(s));
     if (s.signal >= 0) out += cat(" raises ", s.signal);
     for (int w = 0; w < s.waits; ++w)
       out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);

@@ -135,6 +135,22 @@ class Planner {
     }
   }
 
+  // The compiled program that a step's code is, if it has the operands that this takes: matrices and numbers, or rows for a single row.
+  int8_t known_of(int32_t code, int first, int count, bool is_row) const {
+    const int8_t found = known(table_.codes[size_t(code)]);
+    if (found == kLossGradient) return kInterpreted;
+    for (int i = first; i < first + count; ++i) {
+      const Broadcast broadcast = table_.operands[size_t(i)].broadcast;
+      if (broadcast == Broadcast::column || (broadcast == Broadcast::row && !is_row)) return kInterpreted;
+    }
+    return found;
+  }
+  bool is_loss_gradient(const Step& s) const {
+    const auto is = [&](int i, Broadcast broadcast) { return table_.operands[size_t(s.first_in + i)].broadcast == broadcast; };
+    return s.kind == StepKind::elementwise && s.partition != Partition::tiles && known(table_.codes[size_t(s.code)]) == kLossGradient &&
+           is(0, Broadcast::column) && is(1, Broadcast::row) && is(2, Broadcast::full);
+  }
+
   void place_step(size_t number) {
     const Step& s = table_.steps[number];
     BlockStep out;
@@ -144,6 +160,13 @@ class Planner {
     out.run = flat_.run_of[number];
     out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)],
     out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
+    const bool is_update = s.kind == StepKind::dense_update;
+    if (s.kind == StepKind::elementwise || (is_update && s.code >= 0)) {
+      const int before = is_update ? 2 : 0;
+      out.known = known_of(s.code, s.first_in + before, is_update ? s.extras : s.ins, !is_update && s.rows == 1);
+    }
+    if (is_loss_gradient(s)) out.known = kLossGradient;
+    if (s.code2 >= 0) out.known2 = known_of(s.code2, s.first_in + 2 + s.extras, s.ins - 2 - s.extras, true);
     out.extras = s.extras, out.scalar = s.scalar, out.replicas = s.replicas;
     out.first_in = s.first_in, out.ins = s.ins, out.first_out = s.first_out, out.outs = s.outs;
     const LinkOf link = link_of(table_, s);

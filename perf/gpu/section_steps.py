@@ -13,6 +13,9 @@ update             that work of a dense_update with SGD: half of a layer's weigh
 program            an interpreted program of two inputs, a product and one result, for four elements of each thread of one warp; on 8 warps: of all
 input, product     of such a program: one more input; one more sum, difference or product of floats. one result, two results: until they are stored
 call               of any other instruction, of one element: the call, the function that is called, and the operation itself (here a sum)
+momentum, Adam     a compiled program, without a root or with one, for four elements of each thread of one warp or of 8; its first input is given. elements: its call
+loss gradient      a loss's gradient, of 10 classes: one row for each warp
+fetch, fetch gradient  a turn of the warps that fetch weights, in the middle of a chain: a piece for every other turn of the computing warps
 """
 import os
 import subprocess
@@ -41,33 +44,48 @@ PROGRAMS = {"program": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}", "
             "input": [f"LDG*4@{INPUTS}"] * 2, "product": [PRODUCT] * 2,
             "one result": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}"], "two results": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*8@{RESULT}"],
             "call": ["CALL@section_code.h:to[e * threads] = Word(calculate("] * 2,
-            "function": ["section_code.h:if (type == DType::f32 && op == ScalarOp::div)", "CALL@section_code.h:if (type == DType::f32) return apply<float>",
-                         "RET@section_code.h:calculate()"],
-            "operation": ["section_code.h:switch (op) {", "FADD@scalar_ops.h:return a + b;", "RET@section_code.h:apply()"]}
+            "function": ["section_scalar.h:if (type == DType::f32 && op == ScalarOp::div)", "CALL@section_scalar.h:if (type == DType::f32) return apply<float>",
+                         "RET@section_scalar.h:calculate()"],
+            "operation": ["section_scalar.h:switch (op) {", "FADD@scalar_ops.h:return a + b;", "RET@section_scalar.h:apply()"]}
+def compiled_program(inputs, outputs):
+    """The stops of a compiled program with so many inputs beside the one that is given. Programs with as many have the same; this is the shortest."""
+    return ["section_code.h:if (count > 0) run_one_of(first", f"LDG*{4 * inputs}@section_code.h:program.inputs[i][e] = load_shared",
+            f"ST*{4 * outputs}@section_code.h:if (e < count) to[e * step] = as<float>", "RET@section_code.h:run_known()"]
+
+
+PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
+             "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return" for op in ("CALL", "RET"))]}
 ON_EIGHT = " on 8 warps"
+FETCHED = "BAR@section_fetch.h:if (!makes(Mistake::brings_late)) meet_at(number);"
+WEIGHTS = "LDG*16@section_fetch.h:tiles[i % kTiles][i / kTiles] = four_shared_between_blocks"
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
         "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
-        "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", "LDG*18@section_chain.h:load()", "STS*20@section_chain.h:store()",
-                        "BAR@section_pieces.h:meet_at()"],
+        "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, "STS*20@section_fetch.h:store()", "BAR@section_pieces.h:meet_at()"],
+        "fetch": [FETCHED, "STS*16@section_fetch.h:put_four(stage + (column + i) * kLeading + row", WEIGHTS, FETCHED],
+        "fetch gradient": [FETCHED, "STS*16@section_fetch.h:put_four(stage + (row + i) * kLeading + column", WEIGHTS, FETCHED],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],
         "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "section_rows.h:const float high = highest(x, s.n);",
                  "DADD*10@section_rows.h:const double sum = exponentials(x, p, s.n, high);", "section_rows.h:if (lane() == 0) losses[r] = float(", OVER],
+        "loss gradient": [*(f"section_rows.h:{line}" for line in ("const int* labels = b.in<const int>(s, 0);", "const int* classes", "const float* p = b.in<const float>(s, 2);",
+                                                                  "const float factor", "const int label = load")),
+                          "ST@section_rows.h:y[at] = (load_shared", "RET@section_rows.h:loss_gradient()"],
         "update": update_of(4), "whole update": update_of(8), **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
 OF_TURN = {"warps": 2, "broadcast": [ROWS]}
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
-OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), "first piece": {"warps": 2}, "update": OF_UPDATE,
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), **dict.fromkeys(["first piece", "fetch", "fetch gradient"], {"warps": 2}), "update": OF_UPDATE,
            "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step(b, s)) break;", "chain=section_chain.h:run_chain()"]
-PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), "first piece": ["loads=section_chain.h:load()"],
+PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), **dict.fromkeys(["first piece", "fetch", "fetch gradient"], ["loads=section_fetch.h:load()", "stores=section_fetch.h:store()"]),
          **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.
 STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
-STEP_PARTS = ["dense_update=section_update.h:update()", *(f"{step}=section_interpreter.h:case StepKind::{step}:" for step in STEPS[1:])]
+STEP_PARTS = ["dense_update=section_update.h:update()", "elementwise=section_interpreter.h:case StepKind::elementwise:..elementwise(b, s);",
+              *(f"{step}=section_interpreter.h:case StepKind::{step}:" for step in STEPS[2:])]
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]

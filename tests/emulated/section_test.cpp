@@ -2,6 +2,7 @@
 #include "kernels/cuda/section.cu"
 
 #include <array>
+#include <map>
 
 #include "graph/compile/compile.h"
 #include "graph/frontend/factories.h"
@@ -151,19 +152,25 @@ std::shared_ptr<const Program> small_program(std::shared_ptr<optim::Optimizer> o
   return program_of(step.concrete(x, y).graph());
 }
 
-// The optimizer's arithmetic is a program for the interpreter.
+// Each program that is compiled into the kernel, by an optimizer that has it.
 TEST(Section, RunsOptimizersOfSeveralSlots) {
-  auto run = [&](std::shared_ptr<optim::Optimizer> optimizer, const char* name) {
-    SCOPED_TRACE(name);
-    auto program = small_program(optimizer);
+  std::map<std::string, std::shared_ptr<optim::Optimizer>> all{{"momentum", std::make_shared<optim::SGD>(0.1, 0.9)},
+                                                               {"Nesterov momentum", std::make_shared<optim::SGD>(0.1, 0.9, true)},
+                                                               {"Adam", std::make_shared<optim::Adam>()},
+                                                               {"AdamW", std::make_shared<optim::AdamW>()},
+                                                               {"Nadam", std::make_shared<optim::Nadam>()},
+                                                               {"RMSprop", std::make_shared<optim::RMSprop>()},
+                                                               {"Adagrad", std::make_shared<optim::Adagrad>()},
+                                                               {"Lion", std::make_shared<optim::Lion>()}};
+  for (const kernels::KnownCode& code : kernels::known::kCodes) {
+    SCOPED_TRACE(code.name);
+    ASSERT_TRUE(all.contains(code.name));
+    auto program = small_program(all[code.name]);
     ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
     Trial trial(program);
+    EXPECT_NE(section::print(trial.plan(6)->plan).find(cat(" by ", code.name, ' ')), std::string::npos);
     expect_same(trial, {1, 6});
-  };
-  run(std::make_shared<optim::SGD>(0.1, 0.9, true), "momentum");
-  run(std::make_shared<optim::Adam>(), "Adam");
-  run(std::make_shared<optim::AdamW>(), "AdamW");
-  run(std::make_shared<optim::RMSprop>(), "RMSprop");
+  }
 }
 
 // Planted bugs: each wait of the plan, if removed, is a race; the complete plan has none.
