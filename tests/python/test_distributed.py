@@ -45,10 +45,13 @@ def test_bad_arguments_are_typed_errors():
         lm.distributed.host_broadcast(1.0, root=1)
     with pytest.raises(lm.errors.InvalidArgument, match="is not what rank 0 of 1 has of 8 shards"):
         lm.distributed.host_all_reduce(np.zeros((7, 3)), shards=8)
-    with pytest.raises(lm.errors.TypeMismatch, match="names are strings"):
+    with pytest.raises(lm.errors.TypeMismatch, match="the argument 'name' is an int, 7"):
         lm.distributed.barrier(7)
-    for shards in (0, True, 2.0, 65537):
+    for shards in (0, 65537):
         with pytest.raises(lm.errors.InvalidArgument, match="is not a whole number"):
+            lm.distributed.shard([], shards)
+    for shards in (True, 2.0):
+        with pytest.raises(lm.errors.TypeMismatch, match="the argument 'shards' is a"):
             lm.distributed.shard([], shards)
     with pytest.raises(lm.errors.InvalidArgument, match="different numbers of rows"):
         list(lm.distributed.shard([(np.zeros(2), np.zeros(3))]))

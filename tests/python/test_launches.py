@@ -135,5 +135,6 @@ def test_long_fits_of_short_steps_launch_several_by_themselves(monkeypatch):
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "many"])
 def test_what_is_no_number_of_steps_is_refused(wrong):
-    with pytest.raises(lm.errors.InvalidArgument, match="steps_per_launch .* positive integer"):
+    whole = type(wrong) is int
+    with pytest.raises(lm.errors.InvalidArgument if whole else lm.errors.TypeMismatch, match="steps_per_launch .* positive integer" if whole else "'steps_per_launch' is a"):
         trained(wrong)
