@@ -36,27 +36,19 @@ KeyOf<T> key_of(T v) {
     else
       return K(v);
   } else {
-    const compute_t<T> wide(v);
-    if (wide != wide) return ~K(0);
-    K bits;
-    std::memcpy(&bits, &wide, sizeof bits);
-    return bits >> (8 * sizeof(K) - 1) ? ~bits : bits | K(1) << (8 * sizeof(K) - 1);
+    return key_of_float<K>(compute_t<T>(v));
   }
 }
 template <class T>
 T value_of(KeyOf<T> key) {
   using K = KeyOf<T>;
-  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
   if constexpr (std::is_integral_v<T>) {
     if constexpr (std::is_signed_v<T>)
-      return T(std::make_signed_t<K>(key ^ sign));
+      return T(std::make_signed_t<K>(key ^ K(1) << (8 * sizeof(K) - 1)));
     else
       return T(key);
   } else {
-    const K bits = key & sign ? key ^ sign : ~key;
-    compute_t<T> wide;
-    std::memcpy(&wide, &bits, sizeof bits);
-    return T(wide);
+    return T(float_of_key<compute_t<T>>(key));
   }
 }
 // The same key for 0 and -0.

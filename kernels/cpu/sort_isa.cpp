@@ -216,21 +216,11 @@ void sort_keys(K* x, int64_t n, K* other) {
 
 template <class T, class K>
 void keys_of(const T* x, int64_t n, K flip, K* keys) {
-  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
-  for (int64_t i = 0; i < n; ++i) {
-    K bits;
-    std::memcpy(&bits, x + i, sizeof bits);
-    const K key = bits & sign ? ~bits : bits | sign;
-    keys[i] = (x[i] != x[i] ? ~K(0) : key) ^ flip;
-  }
+  for (int64_t i = 0; i < n; ++i) keys[i] = key_of_float<K>(x[i]) ^ flip;
 }
 template <class T, class K>
 void values_of(const K* keys, int64_t n, K flip, T* to) {
-  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
-  for (int64_t i = 0; i < n; ++i) {
-    const K key = keys[i] ^ flip, bits = key & sign ? key ^ sign : ~key;
-    std::memcpy(to + i, &bits, sizeof bits);
-  }
+  for (int64_t i = 0; i < n; ++i) to[i] = float_of_key<T, K>(keys[i] ^ flip);
 }
 
 }  // namespace
