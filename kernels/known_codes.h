@@ -31,20 +31,18 @@ inline constexpr KnownCode kCodes[] = {
     // clang-format off
     // The gradient, both moments, rate, w.
     {"Adam", 5, 0b01000, 3, 12, 3,
-     {{sub, 0, 1}, {mul, 8, 5}, {add, 1, 9}, {square, 0}, {sub, 11, 2}, {mul, 12, 6}, {add, 2, 13}, {sqrt, 14}, {add, 15, 7},
-      {mul, 10, 3}, {div, 17, 16}, {sub, 4, 18}},
+     {{sub, 0, 1}, {mul, 8, 5}, {add, 1, 9}, {square, 0}, {sub, 11, 2}, {mul, 12, 6}, {add, 2, 13}, {sqrt, 14}, {add, 15, 7}, {mul, 10, 3},
+      {div, 17, 16}, {sub, 4, 18}},
      {10, 14, 19}},
     // The gradient, both moments, w, decay, rate.
     {"AdamW", 6, 0b110000, 3, 14, 3,
-     {{sub, 0, 1}, {mul, 9, 6}, {add, 1, 10}, {square, 0}, {sub, 12, 2}, {mul, 13, 7}, {add, 2, 14}, {mul, 3, 4}, {sub, 3, 16},
-      {sqrt, 15}, {add, 18, 8}, {mul, 11, 5},
-      {div, 20, 19}, {sub, 17, 21}},
+     {{sub, 0, 1}, {mul, 9, 6}, {add, 1, 10}, {square, 0}, {sub, 12, 2}, {mul, 13, 7}, {add, 2, 14}, {mul, 3, 4}, {sub, 3, 16}, {sqrt, 15},
+      {add, 18, 8}, {mul, 11, 5}, {div, 20, 19}, {sub, 17, 21}},
      {11, 15, 22}},
     // The gradient, both moments, the gradient's rate, the moment's, the correction, w.
     {"Nadam", 7, 0b0111000, 3, 15, 3,
      {{sub, 0, 1}, {mul, 10, 7}, {add, 1, 11}, {square, 0}, {sub, 13, 2}, {mul, 14, 8}, {add, 2, 15}, {mul, 0, 3}, {mul, 12, 4},
-      {add, 18, 17}, {sqrt, 16}, {mul, 20, 5},
-      {add, 21, 9}, {div, 19, 22}, {sub, 6, 23}},
+      {add, 18, 17}, {sqrt, 16}, {mul, 20, 5}, {add, 21, 9}, {div, 19, 22}, {sub, 6, 23}},
      {12, 16, 24}},
     // The gradient, its mean square, rate, w.
     {"RMSprop", 4, 0b0100, 3, 9, 2,
