@@ -51,7 +51,7 @@ def size() -> int:
 
 def barrier(name: str = "") -> None:
     """Waits until every rank has called it. All ranks must pass the same name."""
-    _join().barrier(_text("barrier", name))
+    _join().barrier(name)
 
 
 def all_reduce(x, shards: int | None = None, name: str = ""):
@@ -61,12 +61,12 @@ def all_reduce(x, shards: int | None = None, name: str = ""):
     same collectives in the same order, also inside loops and branches, and pass the same name. Its gradient is that of the sum of all ranks'
     targets. Raises RankMismatch when the ranks' calls differ.
     """
-    return _join().graph_all_reduce(x, shards if shards is None else _shards("all_reduce", shards), _text("all_reduce", name))
+    return _join().graph_all_reduce(x, shards if shards is None else _shards("all_reduce", shards), name)
 
 
 def all_gather(x, name: str = ""):
     """All ranks' x, of one shape, stacked along a new first axis; eager and traced, with gradients (see all_reduce)."""
-    return _join().graph_all_gather(x, _text("all_gather", name))
+    return _join().graph_all_gather(x, name)
 
 
 def reduce_scatter(x, shards: int | None = None, name: str = ""):
@@ -74,14 +74,14 @@ def reduce_scatter(x, shards: int | None = None, name: str = ""):
 
     `shards` as in all_reduce; n is then the second axis. Raises InvalidArgument when n is no multiple of the number of ranks.
     """
-    return _join().graph_reduce_scatter(x, shards if shards is None else _shards("reduce_scatter", shards), _text("reduce_scatter", name))
+    return _join().graph_reduce_scatter(x, shards if shards is None else _shards("reduce_scatter", shards), name)
 
 
 def broadcast(x, root: int = 0, name: str = ""):
     """Rank root's x, of the same shape and dtype on every rank; eager and traced, with gradients (see all_reduce)."""
     if isinstance(root, bool) or not isinstance(root, int):
         raise errors.TypeMismatch(f"broadcast: root {errors.shown(root)} is no rank", why="ranks are whole numbers from 0")
-    return _join().graph_broadcast(x, root, _text("broadcast", name))
+    return _join().graph_broadcast(x, root, name)
 
 
 def send_receive(x, routes, name: str = ""):
@@ -92,7 +92,7 @@ def send_receive(x, routes, name: str = ""):
     pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in (routes if isinstance(routes, (tuple, list)) else (routes,))]
     if any(len(pair) != 2 or not all(isinstance(rank, int) for rank in pair) for pair in pairs):
         raise errors.TypeMismatch(f"send_receive: the routes {errors.shown(routes)} are not pairs of ranks", why="a route is from one rank to another", fix="pass a list such as [(0, 1)]")
-    return _join().graph_send_receive(x, pairs, _text("send_receive", name))
+    return _join().graph_send_receive(x, pairs, name)
 
 
 def host_all_reduce(x, name: str = "", shards: int | None = None):
@@ -102,17 +102,17 @@ def host_all_reduce(x, name: str = "", shards: int | None = None):
     they cannot be split evenly. The sum then has the same bits for any number of ranks up to `shards`. It runs at once, outside of graphs.
     Raises RankMismatch when the ranks' arrays differ in shape or dtype.
     """
-    return _join().all_reduce(x, _text("host_all_reduce", name), shards)
+    return _join().all_reduce(x, name, shards)
 
 
 def host_all_gather(x, name: str = ""):
     """The arrays of all ranks, stacked along a new first axis, as a tensor on the CPU. It runs at once, outside of graphs."""
-    return _join().all_gather(x, _text("host_all_gather", name))
+    return _join().all_gather(x, name)
 
 
 def host_broadcast(x, root: int = 0, name: str = ""):
     """The array of rank `root`, as a tensor on the CPU. Every rank passes an array of that shape and dtype. It runs at once, outside of graphs."""
-    return _join().broadcast(x, root, _text("host_broadcast", name))
+    return _join().broadcast(x, root, name)
 
 
 def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int | None = None, reproducible: bool = True):
@@ -143,8 +143,6 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
         raise errors.TypeMismatch(f"data_parallel: devices {errors.shown(devices)} are no names of devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 4096):
         raise errors.InvalidArgument(f"data_parallel: buckets {errors.shown(buckets)} is not a whole number from 1 to 4096", fix="leave it out: the model of costs then chooses")
-    if not isinstance(reproducible, bool):
-        raise errors.TypeMismatch(f"data_parallel: reproducible is {errors.a_type(reproducible)}", fix="pass True or False")
     return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), buckets or 0, reproducible, _join)
 
 
@@ -242,12 +240,6 @@ def _shards(function, shards):
         raise errors.InvalidArgument(f"{function}: shards {errors.shown(shards)} is not a whole number from 1 to 65536", why="a batch is cut into as many parts, whatever the number of ranks",
                                      fix="leave it out, or pass a multiple of the number of ranks")
     return shards
-
-
-def _text(function, name):
-    if not isinstance(name, str):
-        raise errors.TypeMismatch(f"{function}: the name is {errors.a_type(name)}", why="names are strings, the same on every rank")
-    return name
 
 
 _border.guard(globals())

@@ -60,7 +60,8 @@ class Feed:
             yield inputs, labels, with_classes(self.what, weights, labels, self._classes), flatten(inputs)[0][0].shape[0]
 
 
-def _check_classes(what, class_weight):
+def require_classes(what, class_weight):
+    """Checks an argument class_weight."""
     if class_weight is not None and not isinstance(class_weight, dict):
         raise errors.TypeMismatch(f"{what}: class_weight is {errors.a_type(class_weight)}", why="it has the weight of each class", fix="pass {0: 1.0, 1: 5.0}")
     for label, weight in (class_weight or {}).items():
@@ -74,7 +75,6 @@ def with_classes(what, weights, labels, class_weight):
     """The samples' weights times the weight of each label's class, 1 for classes that are not named; None where there are neither."""
     if class_weight is None:
         return weights
-    _check_classes(what, class_weight)
     import numpy as np
 
     if isinstance(labels, (tuple, list, dict)):
@@ -104,7 +104,7 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
     """The Feed of what fit or evaluate was given."""
     if steps is not None:
         errors.in_range(what, "it is a number of batches; left out it is one loop over the data", 1, **{"steps_per_epoch" if what == "fit" else "steps": steps})
-    _check_classes(what, class_weight)
+    require_classes(what, class_weight)
     if y is None and not isinstance(x, (Dataset, tuple, list, dict, str)) and hasattr(x, "__iter__") and not hasattr(x, "shape"):
         x = Dataset.from_generator(x)  # PyTorch's DataLoader
     if isinstance(x, Dataset):

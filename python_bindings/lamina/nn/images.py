@@ -5,25 +5,32 @@ from .. import _border, _core, errors
 from .layer import Layer, _shape
 
 
-def _sizes(layer, least=1, **named):
+def _sizes(layer, **named):
     """Checks arguments that are a number or (rows, columns)."""
     for name, value in named.items():
         parts = value if isinstance(value, (tuple, list)) else [value]
         if len(parts) not in ((1, 2) if parts is value else (1,)) or not all(hasattr(type(part), "__index__") and not isinstance(part, bool) for part in parts):
-            raise errors.TypeMismatch(f"{type(layer).__name__}: {name} is {errors.shown(value)}", why="it is a number, or a pair for rows and columns", fix=f"pass {least + 1}, or {(least + 1, least + 1)}")
+            raise errors.TypeMismatch(f"{type(layer).__name__}: {name} is {errors.shown(value)}", why="it is a number, or a pair for rows and columns", fix="pass 2, or (2, 2)")
         for part in parts:
-            errors.in_range(type(layer).__name__, "it is a number, or a pair for rows and columns", least, **{name: part})
+            errors.in_range(type(layer).__name__, "it is a number, or a pair for rows and columns", 1, **{name: part})
 
 
-def _padding(layer, padding, sides=2):
+def _padding(layer, padding):
     """Checks an argument padding: for each side a number or (before, after), or one number for all."""
     if isinstance(padding, str):
         if padding not in ("valid", "same"):
             raise _core.unknown_name("padding", padding, ["valid", "same"])
         return
     parts = [part for side in (padding if isinstance(padding, (tuple, list)) else [padding]) for part in (side if isinstance(side, (tuple, list)) else [side])]
-    if not 1 <= len(parts) <= 2 * sides or not all(hasattr(type(part), "__index__") and not isinstance(part, bool) and part >= 0 for part in parts):
+    if not 1 <= len(parts) <= 4 or not all(hasattr(type(part), "__index__") and not isinstance(part, bool) and part >= 0 for part in parts):
         raise errors.InvalidArgument(f"{type(layer).__name__}: padding is {errors.shown(padding)}", why="it is how many zeros are added at each side", fix='pass "same", "valid" or a number')
+
+
+def _keep_window(layer, pool_size, strides, padding):
+    """Checks and keeps the arguments of a pooling layer."""
+    _sizes(layer, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
+    _padding(layer, padding)
+    layer.pool_size, layer.strides, layer.padding = pool_size, strides, padding
 
 
 def _of_rank(layer, x, rank):
@@ -34,6 +41,13 @@ def _of_rank(layer, x, rank):
 
 
 class _Conv(Layer):
+    def _keep(self, kernel_size, strides, padding, dilation_rate, input_shape):
+        """Checks arguments that all convolutions have."""
+        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
+        _padding(self, padding)
+        self.kernel_size, self.strides, self.padding = kernel_size, strides, padding
+        self.input_shape = _shape(self, input_shape)
+
     def build(self, input_shape):
         self._build_core(input_shape)
         self.kernel, self.bias = self._core.kernel, self._core.bias
@@ -55,10 +69,8 @@ class Conv2D(_Conv):
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
-        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
-        _padding(self, padding)
-        self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = _shape(self, input_shape)
+        self._keep(kernel_size, strides, padding, dilation_rate, input_shape)
+        self.filters = filters
         self._computed_by("Conv2D", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
                           kernel_initializer, bias_initializer, dtype, self.name)
 
@@ -73,10 +85,8 @@ class Conv2DTranspose(_Conv):
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
-        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
-        _padding(self, padding)
-        self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = _shape(self, input_shape)
+        self._keep(kernel_size, strides, padding, dilation_rate, input_shape)
+        self.filters = filters
         self._computed_by("Conv2DTranspose", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
                           kernel_initializer, bias_initializer, dtype, self.name, output_padding)
 
@@ -90,10 +100,8 @@ class Conv1D(_Conv):
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
-        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
-        _padding(self, padding)
-        self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = _shape(self, input_shape)
+        self._keep(kernel_size, strides, padding, dilation_rate, input_shape)
+        self.filters = filters
         self._computed_by("Conv1D", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias,
                           kernel_initializer, bias_initializer, dtype, self.name)
 
@@ -107,10 +115,8 @@ class Conv1DTranspose(_Conv):
                  kernel_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, bias=bias_regularizer)
-        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
-        _padding(self, padding)
-        self.filters, self.kernel_size, self.strides, self.padding = filters, kernel_size, strides, padding
-        self.input_shape = _shape(self, input_shape)
+        self._keep(kernel_size, strides, padding, dilation_rate, input_shape)
+        self.filters = filters
         self._computed_by("Conv1DTranspose", filters, kernel_size, strides, padding, dilation_rate, groups, activation, use_bias, kernel_initializer,
                           bias_initializer, dtype, self.name, output_padding)
 
@@ -123,10 +129,8 @@ class DepthwiseConv2D(_Conv):
                  depthwise_regularizer=None, bias_regularizer=None):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=depthwise_regularizer, bias=bias_regularizer)
-        _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
-        _padding(self, padding)
-        self.kernel_size, self.strides, self.padding, self.depth_multiplier = kernel_size, strides, padding, depth_multiplier
-        self.input_shape = _shape(self, input_shape)
+        self._keep(kernel_size, strides, padding, dilation_rate, input_shape)
+        self.depth_multiplier = depth_multiplier
         self._computed_by("DepthwiseConv2D", kernel_size, depth_multiplier, strides, padding, dilation_rate, activation, use_bias, depthwise_initializer,
                           bias_initializer, dtype, self.name)
 
@@ -141,9 +145,7 @@ class MaxPool1D(_Plain):
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
-        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
-        _padding(self, padding)
-        self.pool_size, self.strides, self.padding = pool_size, strides, padding
+        _keep_window(self, pool_size, strides, padding)
         self._computed_by("Pool1D", True, pool_size, strides, padding, self.name)
 
 
@@ -152,9 +154,7 @@ class AveragePooling1D(_Plain):
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
-        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
-        _padding(self, padding)
-        self.pool_size, self.strides, self.padding = pool_size, strides, padding
+        _keep_window(self, pool_size, strides, padding)
         self._computed_by("Pool1D", False, pool_size, strides, padding, self.name)
 
 
@@ -215,9 +215,7 @@ class MaxPool2D(Layer):
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
-        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
-        _padding(self, padding)
-        self.pool_size, self.strides, self.padding = pool_size, strides, padding
+        _keep_window(self, pool_size, strides, padding)
 
     def call(self, x):
         return _core.max_pool2d(x, self.pool_size, self.strides, self.padding)
@@ -228,9 +226,7 @@ class AveragePooling2D(Layer):
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
-        _sizes(self, pool_size=pool_size, **({} if strides is None else {"strides": strides}))
-        _padding(self, padding)
-        self.pool_size, self.strides, self.padding = pool_size, strides, padding
+        _keep_window(self, pool_size, strides, padding)
 
     def call(self, x):
         return _core.avg_pool2d(x, self.pool_size, self.strides, self.padding)

@@ -10,7 +10,7 @@ from .._structure import flatten, unflatten
 from ..data import Dataset
 from ..progress import ProgressBar, verbosity
 from .callbacks import CallbackList, History
-from .feeding import cut, inputs_of, made_feed, require_pair, require_rows, with_classes
+from .feeding import cut, inputs_of, made_feed, require_classes, require_pair, require_rows, with_classes
 from .launches import Launches
 from .layer import widened
 from . import masks
@@ -217,6 +217,7 @@ class Training:
         if () in rows or len(set(rows)) > 1:
             said = " and ".join(f"{name} has {'no' if one == () else one[0]} rows" for name, one in zip(("x", "y", "sample_weight"), rows))
             raise errors.InvalidArgument(f"{what}: {said}", why="row i of each belongs to sample i", fix="pass as many of each")
+        require_classes(what, class_weight)
         weights = with_classes(what, weights, y, class_weight)
         totals.add(step(x, y, *(() if weights is None else (_core.astype(weights, "float32"),))), flatten(x)[0][0].shape[0], 1)
         return _returned(totals.results(), return_dict)
