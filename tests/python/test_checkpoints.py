@@ -154,8 +154,11 @@ def test_errors(tmp_path):
     saved.save(5)
     with pytest.raises(lm.errors.InvalidArgument, match="has step 5 already"):
         saved.save(4)
-    for wrong in (-1, 1.0, True, 10**12):
-        with pytest.raises((lm.errors.InvalidArgument, lm.errors.TypeMismatch), match="no step|'step'"):
+    for wrong in (-1, 10**12):
+        with pytest.raises(lm.errors.InvalidArgument, match="no step"):
+            saved.save(wrong)
+    for wrong in (1.0, True):
+        with pytest.raises(lm.errors.TypeMismatch, match="the argument 'step' is a"):
             saved.save(wrong)
     with pytest.raises(lm.errors.InvalidArgument, match="keep"):
         lm.Checkpoint(tmp_path, keep=0)

@@ -55,8 +55,11 @@ def test_repeat_and_arguments():
     assert rows(d.repeat(2).batch(4)) == [[0, 1, 2, 0], [1, 2]] and len(d.repeat(2)) == 6
     with pytest.raises(TypeError, match="length"):
         len(d.repeat())
-    for bad in (0, -1, 2.5, True, "2"):
-        with pytest.raises((ValueError, TypeError), match="batch_size"):
+    for bad in (0, -1):
+        with pytest.raises(lm.errors.InvalidArgument, match="batch_size"):
+            d.batch(bad)
+    for bad in (2.5, True, "2"):
+        with pytest.raises(lm.errors.TypeMismatch, match="'batch_size' is a"):
             d.batch(bad)
 
 

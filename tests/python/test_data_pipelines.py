@@ -141,8 +141,10 @@ def test_which_elements():
     assert values(rows.skip(2).take(5).batch(3)) == [[2, 3, 4], [5, 6]] and values(rows.batch(3).take(2)) == [[0, 1, 2], [3, 4, 5]]
     calls = []
     assert values(d.host_map(lambda i: calls.append(int(i)) or i).skip(8)) == [8, 9] and calls == [8, 9]
-    for bad in (-1, 2.5, True):
-        with pytest.raises((ValueError, TypeError), match="count"):
+    with pytest.raises(lm.errors.InvalidArgument, match="count"):
+        d.take(-1)
+    for bad in (2.5, True):
+        with pytest.raises(lm.errors.TypeMismatch, match="'count' is a"):
             d.take(bad)
 
 

@@ -3,6 +3,7 @@ import json
 import re
 
 import pytest
+from training_steps import hundred_layers, training_step
 
 import lamina as lm
 
@@ -149,17 +150,7 @@ def test_explain_predicts_by_a_model_of_the_card(card, known):
 
 @pytest.mark.parametrize("card", ["h100", "a100", "l40s", "rtx5090"])
 def test_the_benchmarks_step_is_one_launch_on_a_gpu_and_a_loop_of_steps_too(card):
-    net = lm.nn.Sequential([lm.nn.Flatten(), *(lm.nn.Dense(64, activation="relu") for _ in range(100)), lm.nn.Dropout(0.2), lm.nn.Dense(10)])
-    optimizer, loss = lm.optim.SGD(0.003), lm.losses.SparseCrossEntropy(from_logits=True)
-
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x, training=True))
-        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-        return cost
-
-    x, y = lm.zeros([20, 28, 28]), lm.zeros([20], dtype=lm.int32)
-    net(x)
+    net, step, x, y = hundred_layers()
     one = lm.function(step).explain(x, y, device=f"null:{card}")
     assert one.traced_kernels > 1000 and [launch["section_steps"] > 200 for launch in one.launches] == [True]
     if card == "h100":  # by cycles counted in the section kernel's machine code, with 1.3 us for the launch
@@ -172,14 +163,7 @@ def test_the_benchmarks_step_is_one_launch_on_a_gpu_and_a_loop_of_steps_too(card
 
 def test_updates_of_an_ensemble_come_behind_one_chain_of_gradients():
     net = lm.nn.stack(lambda: lm.nn.Sequential([*(lm.nn.Dense(64, activation="tanh") for _ in range(6)), lm.nn.Dense(10)]), 100, input_shape=(64,))
-    optimizer, loss = lm.optim.SGD(0.003), lm.losses.SparseCrossEntropy(from_logits=True)
-
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x))
-        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-        return cost
-
+    step = training_step(net, lm.optim.SGD(0.003))
     plan = lm.function(lm.vmap(step, in_axes=None)).explain(lm.zeros([20, 64]), lm.zeros([20], dtype=lm.int32), device="null:h100")
     print(f"predicted on an H100: {plan.predicted_us:.1f} us a step of 100 models")
     assert "dense_grad_input blocks 0..99 in one chain with the next 5" in plan, "temporaries that updates read have memory of their own"

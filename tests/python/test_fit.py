@@ -119,8 +119,10 @@ def test_steps_per_epoch_go_on_where_the_last_epoch_ended(tmp_path):
     net.fit(lm.data.Dataset.from_tensor_slices((x, x)).batch(2), steps_per_epoch=3, epochs=3, verbose=0)
     assert seen == [*range(10), *range(8)]
     net.fit(lm.data.Dataset.from_tensor_slices((x, x)).repeat().batch(4), steps_per_epoch=2, verbose=0)
-    for bad in (0, 2.5, True):
-        with pytest.raises((ValueError, TypeError), match="steps_per_epoch"):
+    with pytest.raises(lm.errors.InvalidArgument, match="steps_per_epoch"):
+        net.fit(x, x, steps_per_epoch=0)
+    for bad in (2.5, True):
+        with pytest.raises(lm.errors.TypeMismatch, match="'steps_per_epoch' is a"):
             net.fit(x, x, steps_per_epoch=bad)
 
 

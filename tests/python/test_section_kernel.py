@@ -4,6 +4,7 @@ import functools, os, re, shutil, subprocess, sys
 
 import pytest
 from built import ROOT
+from training_steps import hundred_layers, training_step
 
 import lamina as lm
 
@@ -184,17 +185,7 @@ def sum_of_parts(plan):
 @pytest.mark.parametrize("what, most", [("step", 50), ("forward", 27)])
 def test_explain_predicts_what_the_machine_code_says(what, most):
     built("section_kernel", "sm_90a")
-    net = lm.nn.Sequential([lm.nn.Flatten(), *(lm.nn.Dense(64, activation="relu") for _ in range(100)), lm.nn.Dropout(0.2), lm.nn.Dense(10)])
-    optimizer, loss = lm.optim.SGD(0.003), lm.losses.SparseCrossEntropy(from_logits=True)
-
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x, training=True))
-        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-        return cost
-
-    x, y = lm.zeros([20, 28, 28]), lm.zeros([20], dtype=lm.int32)
-    net(x)
+    net, step, x, y = hundred_layers()
     plan = lm.function(step).explain(x, y, device="null:h100") if what == "step" else lm.function(lambda v: net(v)).explain(x, device="null:h100")
     assert len(plan.launches) == 1, "launches per step"
     parts, predicted = sum_of_parts(plan), plan.predicted_us - plan.launches[0]["launch_us"]
@@ -208,16 +199,9 @@ def plan_by(name):
     """A step of 44 layers of 64 x 64 by an optimizer: half of a layer's weights for each block that updates, once."""
     net = lm.nn.Sequential([*(lm.nn.Dense(64, activation="relu") for _ in range(44)), lm.nn.Dense(10)])
     makers = {"momentum": lambda rate: lm.optim.SGD(rate, momentum=0.9), "Nesterov momentum": lambda rate: lm.optim.SGD(rate, momentum=0.9, nesterov=True)}
-    optimizer, loss = makers.get(name, getattr(lm.optim, name, None))(0.1), lm.losses.SparseCrossEntropy(from_logits=True)
+    step = training_step(net, makers.get(name, getattr(lm.optim, name, None))(0.1))
     x, y = lm.zeros([20, 64]), lm.zeros([20], dtype=lm.int32)
     net(x)
-
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x))
-        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-        return cost
-
     return lm.function(step).explain(x, y, device="null:h100")
 
 
