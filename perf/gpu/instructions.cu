@@ -6,7 +6,16 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "runtime/cuda/kernel_launch.h"
 #include "tests/emulated/instructions.h"
+
+// The library's own needs its backend; this program is one file.
+void lamina::cuda::launch_kernel(Stream&, const LaunchShape& shape, const void* kernel, void** arguments) {
+  const dim3 grid(shape.grid.x, shape.grid.y), block(shape.threads);
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)) == cudaSuccess)
+    shape.cooperative ? cudaLaunchCooperativeKernel(kernel, grid, block, arguments, shape.shared_bytes, nullptr)
+                      : cudaLaunchKernel(kernel, grid, block, arguments, shape.shared_bytes, nullptr);
+}
 
 namespace {
 

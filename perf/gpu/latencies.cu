@@ -57,7 +57,9 @@ __global__ void stream_pieces(const char* from, int pieces, int deep, long long*
       copy(p + deep - 1);
     else
       asm volatile("cp.async.commit_group;" ::: "memory");
-    if (deep == 2)
+    if (deep == 1)
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+    else if (deep == 2)
       asm volatile("cp.async.wait_group 1;" ::: "memory");
     else if (deep == 4)
       asm volatile("cp.async.wait_group 3;" ::: "memory");
@@ -68,6 +70,8 @@ __global__ void stream_pieces(const char* from, int pieces, int deep, long long*
   if (t == 0) *cycles = clock64() - start;
 }
 
+// Each lane of a warp copies whole rows, which lie `padding` bytes apart in shared memory.
+template <int row, int padding>
 __global__ void stream_bulk(const char* from, int pieces, int deep, long long* cycles) {
 #if HOPPER
   extern __shared__ __align__(128) char memory[];
@@ -75,16 +79,20 @@ __global__ void stream_bulk(const char* from, int pieces, int deep, long long* c
   if (threadIdx.x == 0)
     for (int i = 0; i < deep; ++i) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&full[i])) : "memory");
   __syncthreads();
-  if (threadIdx.x != 0) return;
+  constexpr int rows = kPiece / row;
   const auto copy = [&](int piece) {
     const unsigned bar = shared_address(&full[piece % deep]);
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(kPiece) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(memory + piece % deep * kPiece)),
-                 "l"(from + size_t(piece) * kPiece), "r"(kPiece), "r"(bar)
-                 : "memory");
+    if (threadIdx.x == 0)
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(kPiece) : "memory");
+    __syncwarp();
+    for (int i = int(threadIdx.x); i < rows; i += 32)
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                       shared_address(memory + (piece % deep * rows + i) * (row + padding))),
+                   "l"(from + size_t(piece) * kPiece + i * row), "r"(row), "r"(bar)
+                   : "memory");
   };
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  __syncwarp();
   const long long start = clock64();
   for (int p = 0; p < deep; ++p) copy(p);
   for (int p = 0; p < pieces; ++p) {
@@ -95,9 +103,10 @@ __global__ void stream_bulk(const char* from, int pieces, int deep, long long* c
                    : "=r"(done)
                    : "r"(bar), "r"(phase)
                    : "memory");
+    __syncwarp();
     if (p + deep < pieces) copy(p + deep);
   }
-  *cycles = clock64() - start;
+  if (threadIdx.x == 0) *cycles = clock64() - start;
 #else
   if (threadIdx.x == 0) *cycles = -1;
 #endif
@@ -279,7 +288,7 @@ int main() {
   CHECK(cudaMemset(bytes, 0, size_t(pieces) * kPiece));
   const auto per = [](long long value, double count) { return value < 0 ? -1.0 : double(value) / count; };
 
-  for (int deep : {2, 4, 8}) {
+  for (int deep : {1, 2, 4, 8}) {
     const size_t shared = size_t(deep) * kPiece;
     if (shared > card.sharedMemPerBlockOptin) continue;
     CHECK(cudaFuncSetAttribute(stream_pieces, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
@@ -288,9 +297,14 @@ int main() {
     if (!hopper) continue;
     const size_t bulk = shared + 1024;
     if (bulk > card.sharedMemPerBlockOptin) continue;
-    CHECK(cudaFuncSetAttribute(stream_bulk, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
-    const long long b = smallest(cycles, [&] { stream_bulk<<<1, 32, shared>>>(bytes, pieces, deep, cycles); });
-    add(("bulk_bytes_per_cycle_deep_" + std::to_string(deep)).c_str(), double(pieces) * kPiece / double(b));
+    const auto stream = [&](auto* kernel, int padding, const char* what) {
+      const size_t room = shared + size_t(deep) * 64 * padding;
+      CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(room)));
+      const long long b = smallest(cycles, [&] { kernel<<<1, 32, room>>>(bytes, pieces, deep, cycles); });
+      add((what + std::to_string(deep)).c_str(), double(pieces) * kPiece / double(b));
+    };
+    stream(stream_bulk<kPiece, 0>, 0, "bulk_bytes_per_cycle_deep_");
+    stream(stream_bulk<256, 16>, 16, "bulk_rows_of_256_bytes_per_cycle_deep_");
   }
 
   for (int warps : {4, 8, 12}) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "graph/compile/compile.h"
 #include "graph/ops/ops.h"
@@ -18,7 +19,7 @@ TEST(OnACard, TheKernelsOfAllOpsAgreeWithDoublePrecision) {
   Backend& backend = cuda_backend();
   if (backend.device_count() == 0) GTEST_SKIP() << backend.unavailable_reason();
   const int launches = check_all_on_card(backend);
-  EXPECT_GT(launches, 500);
+  EXPECT_GT(launches, std::getenv("LAMINA_TEST_OP") ? 0 : 500);
   std::printf("%d launches\n", launches);
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "runtime/core/error.h"
@@ -126,6 +128,10 @@ int check_all_on_card(Backend& backend, int one_in) {
   int launches = 0, failed = 0, number = 0;
   for (const auto& [name, make] : cases_of_ops()) {
     if (number++ % one_in != 0) continue;
+    if (const char* only = std::getenv("LAMINA_TEST_OP"); only && name != only) {
+      if (*only == '?') std::puts(name.c_str());
+      continue;
+    }
     const auto failures = [] { return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count(); };
     const int before = failures();
     for (const OpCase& c : make()) launches += check_on_card(backend, ir::find_op(name), c);
