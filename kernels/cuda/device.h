@@ -24,7 +24,6 @@
 //            until the value is right; sync_block(); read with load_shared_between_blocks(const T*), which bypasses the SM's L1 cache
 //            load_acquire_from_host() and store_release_to_host(): the same for words that the host copies while the kernel runs
 //            load_acquire_in_block() and store_release_in_block(): the same for words in shared memory
-//            add_after_fence(unsigned*, v): add_release() of a thread that has called fence_device() since the writes
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits of this thread have arrived
 //   numbers  fma(a, b, c): one rounding. a * b + c rounds twice: nvcc gets -fmad=false, as kernels/shared requires
 //
@@ -46,7 +45,7 @@ enum class Mistake {
   fetches_before,      // weights are read before other blocks have written them
   stores_early,        // results are stored before they are there
   announces_early,     // results are announced before they are stored
-  announces_unfenced,  // or without a fence behind the stores
+  announces_unfenced,  // or without a release behind the stores
   updates_before,      // a step between chains does not wait for other blocks
 };
 

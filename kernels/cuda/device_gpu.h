@@ -94,9 +94,6 @@ LAMINA_DEVICE void add_release(unsigned* p, unsigned v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 LAMINA_DEVICE void fence_device() { __threadfence(); }
-LAMINA_DEVICE void add_after_fence(unsigned* p, unsigned v) {
-  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
 LAMINA_DEVICE unsigned load_acquire_in_block(const unsigned* p) {
   unsigned v;
   asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))) : "memory");

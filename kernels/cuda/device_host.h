@@ -62,8 +62,6 @@ void pause(const Where& where);  // other threads run first
 void before_atomic(const void* address, size_t bytes, const Where& where);
 void acquired(const void* address, const Where& where);
 void before_release(const void* address, const Where& where);
-void fence();
-void before_add_after_fence(const void* address);  // releases what was done before this thread's last fence
 void copy_async(void* to, const void* from, size_t bytes, const Where& where);
 void commit_copies();
 void wait_copies(int but, const Where& where);
@@ -179,11 +177,7 @@ inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
   emulation::change(p, [v](unsigned old) { return old + v; }, where);
 }
-inline void fence_device() { emulation::fence(); }
-inline void add_after_fence(unsigned* p, unsigned v, LAMINA_WHERE) {
-  emulation::before_add_after_fence(p);
-  emulation::change(p, [v](unsigned old) { return old + v; }, where);
-}
+inline void fence_device() {}
 inline unsigned load_acquire_in_block(const unsigned* p, LAMINA_WHERE) { return load_acquire(p, where); }
 inline void store_release_in_block(unsigned* p, unsigned v, LAMINA_WHERE) { store_release(p, v, where); }
 inline void pause(LAMINA_WHERE) { emulation::pause(where); }

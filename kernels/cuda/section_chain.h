@@ -1,13 +1,13 @@
 // A chain: consecutive products of a block's list. They are dense layers, or the gradients of their inputs, and each takes the result of
 // the one before. The block's warps have roles:
 //   2 compute    a column of the result each; they touch shared memory only, and meet the others once per piece of weights
-//   4 fetch      weights, biases, masks and the first product's rows: two warps a piece, so that the pairs take turns
+//   4 fetch      weights, biases, masks and the first product's rows
 //   1 stores     results, from shared to global memory
 //   1 announces  results to the blocks that wait for them; the fence before takes longer than a layer
-// A piece is up to 64 sums of up to 64 terms, whatever the layer's size. It lies in shared memory transposed, [sum][term], so that a thread
-// reads four terms with one load, forward and backward alike. While the computing warps multiply piece p, they read piece p + 1 into
-// registers; the barrier behind p says that its results are there and that piece p + 2 is. Sums go through their terms in order, as fused
-// multiply-adds from 0: the bits of kernels/cpu/tiles.h.
+// A piece is up to 64 sums of up to 64 terms, whatever the layer's size, in shared memory as in the device's: a row of it is a term forward,
+// and a sum backward. While the computing warps multiply piece p, they read piece p + 1 into registers; the barrier behind p says that its
+// results are there and that piece p + 2 is. Sums go through their terms in order, as fused multiply-adds from 0: the bits of
+// kernels/cpu/tiles.h.
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_fetch.h"
@@ -19,24 +19,28 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
   constexpr int kQuads = kPiece / 4, kAhead = 2;
   Four w[kQuads], v[kAhead + 1][R];
   float sums[R];
-  const float* own = memory.stage(0);
-  sync_some<1, kMeetingThreads>();
-  Task task = *reinterpret_cast<const Task*>(own + kTaskAt);
+  const auto weights = [&](const float* stage, int q) {
+    return gradient ? four_in_order(stage + column * kLeading + 4 * q) : four_of_column_in_order<kLeading>(stage + 4 * q * kLeading + column);
+  };
+  const float *own = memory.slot(0), *stage = memory.stage(0);  // the stage: of the piece whose weights are in registers
+  meet();
+  Task task = *reinterpret_cast<const Task*>(own);
   LAMINA_UNROLL
-  for (int q = 0; q < kQuads; ++q) w[q] = four_in_order(own + column * kLeading + 4 * q);
+  for (int q = 0; q < kQuads; ++q) w[q] = weights(stage, q);
   const float* x = memory.shared + task.x;
   auto load = [&](int q) {
     LAMINA_UNROLL
     for (int r = 0; r < R; ++r) v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
   };
-  sync_some<2, kMeetingThreads>();
+  meet();
   LAMINA_UNROLL
   for (int q = 0; q < kAhead; ++q) load(q);
-  // A piece; false after the last one.
-  auto turn = [&](auto barrier) {
-    const float* next = own == memory.stage(kStages - 1) ? memory.stage(0) : own + kStageFloats;
-    const float* coming = task.flags & Task::is_last ? own : next;
-    const Task after = *reinterpret_cast<const Task*>(coming + kTaskAt);
+  for (bool goes_on = true; goes_on;) {
+    // Behind the last piece nothing comes: it is read again.
+    const bool is_last = (task.flags & Task::is_last) != 0;
+    const float* const coming = is_last ? own : own == memory.slot(kSlots - 1) ? memory.slot(0) : own + kSlotFloats;
+    if (!is_last) stage = stage == memory.stage(kStages - 1) ? memory.stage(0) : stage + kStageFloats;
+    const Task after = *reinterpret_cast<const Task*>(coming);
     float side[R];
     LAMINA_UNROLL
     for (int r = 0; r < R; ++r) side[r] = own[kSideAt + (gradient ? r * kPiece : 0) + column];
@@ -55,9 +59,9 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
         LAMINA_UNROLL
         for (int r = 0; r < R; ++r) sums[r] = fma(v[q % (kAhead + 1)][r].v[i], w[q].v[i], sums[r]);
       }
-      w[q] = four_in_order(coming + column * kLeading + 4 * q);
+      w[q] = weights(stage, q);
     }
-    if (makes(Mistake::meets_early)) sync_some<decltype(barrier)::value, kMeetingThreads>();
+    if (makes(Mistake::meets_early)) meet();
     if (task.flags & Task::is_plain) [[likely]] {
       LAMINA_UNROLL
       for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
@@ -72,24 +76,20 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
         y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
       }
     }
-    const bool goes_on = !(task.flags & Task::is_last);
-    task = after, own = next, x = memory.shared + task.x;
-    if (!makes(Mistake::meets_early)) sync_some<decltype(barrier)::value, kMeetingThreads>();  // the results are in shared memory
+    goes_on = !is_last;
+    task = after, own = coming, x = memory.shared + task.x;
+    if (!makes(Mistake::meets_early)) meet();  // the results are in shared memory
     LAMINA_UNROLL
     for (int q = 0; q < kAhead; ++q) load(q);
-    return goes_on;
-  };
-  while (turn(Barrier<1>()) && turn(Barrier<2>())) {
   }
 }
 
 template <int R>
 LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Pieces p, bool last_model) {
   unsigned done = 0;
-  meet_at(0), meet_at(1);
-  // A piece; false after the last one.
-  const auto turn = [&](auto barrier) {
-    const auto meet = [] { sync_some<decltype(barrier)::value, kMeetingThreads>(); };
+  const bool timed = b.arguments.clock != nullptr;  // asked once: the answer lies in global memory
+  meet(), meet();
+  for (; p.some(); p.go_on()) {
     if (!makes(Mistake::stores_early)) meet();
     if (p.ends_sums()) {
       const Link& link = p.at();
@@ -110,7 +110,7 @@ LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Piec
           if (int(lane()) + i * int(kWarp) < count && r < in_pass) to[i * int(kWarp)] = values[r][i];
       }
       if (p.ends_link()) {
-        if (lane() == 0)
+        if (timed && lane() == 0)
           clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());
         done += p.last_pass();
         sync_warp();
@@ -118,14 +118,10 @@ LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Piec
       }
     }
     if (makes(Mistake::stores_early)) meet();
-    p.go_on();
-    return p.some();
-  };
-  while (p.some() && turn(Barrier<1>()) && turn(Barrier<2>())) {
   }
 }
 // Finds the links of the block's next chain first, if it follows this one: its record is there, since the block's last warp has brought it.
-static_assert(kComputeThreads + 2 * kPairThreads + 2 * kWarp == kThreads);
+static_assert(kComputeThreads + kFetchThreads + 2 * kWarp == kThreads);
 LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned* counters, int count) {
   const int next = b.position + count;
   sync_warp();
@@ -137,9 +133,13 @@ LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned*
       while ((now = makes(Mistake::announces_early) ? count : int(load_acquire_in_block(memory.stored()))) == told) pause();
     now = shuffle(now, 0);
     sync_warp();
-    if (!makes(Mistake::announces_unfenced)) fence_device();
     for (int i = told + int(lane()); i < now; i += int(kWarp))
-      if (const int signal = memory.links()[i].signal; signal >= 0) add_after_fence(counters + signal, 1);
+      if (const int signal = memory.links()[i].signal; signal >= 0) {
+        if (makes(Mistake::announces_unfenced))
+          atomic_add(counters + signal, 1u);
+        else
+          add_release(counters + signal, 1);
+      }
     told = now;
   }
 }
@@ -150,11 +150,11 @@ LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count,
   const ChainMemory memory(b.chains, count);
   const Pieces pieces(memory.links(), count, R, rows);
   const int t = int(thread_index());
-  const int fetcher = t - kComputeThreads, storer = fetcher - 2 * kPairThreads;
+  const int fetcher = t - kComputeThreads, storer = fetcher - kFetchThreads;
   if (fetcher < 0)
     compute<R, gradient>(memory, t);
   else if (storer < 0)
-    fetch<R, gradient>(b, memory, pieces, first_rows, fetcher / kPairThreads, fetcher % kPairThreads);
+    fetch<R, gradient>(b, memory, pieces, first_rows, fetcher);
   else if (storer < int(kWarp))
     store_results<R>(b, memory, pieces, last_model);
   else if (last_model)

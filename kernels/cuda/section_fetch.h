@@ -5,143 +5,109 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// A thread's part of a piece, on its way from global to shared memory.
-template <int R, bool gradient>
-struct Fetched {
-  static constexpr int kTiles = kPiece * kPiece / 16 / kPairThreads;
-  Four tiles[kTiles][4];  // 4 x 4 weights each, as they lie in memory
-  float side[R], rows[R];
-
-  // Neighbouring threads have neighbouring tiles: global memory is read by whole lines, and shared memory written without bank conflicts.
-  LAMINA_DEVICE static constexpr int tile_row(int thread, int t) {
-    const int in_warp = thread % int(kWarp);
-    return (thread / int(kWarp) * 2 + t / 2) * 4 + (gradient ? in_warp / 8 : in_warp % 4);
-  }
-  LAMINA_DEVICE static constexpr int tile_column(int thread, int t) {
-    const int in_warp = thread % int(kWarp);
-    return t % 2 * 8 + (gradient ? in_warp % 8 : in_warp / 4);
-  }
-
-  // `column`, and those a warp beyond. A column without a sum has the last one's side.
-  LAMINA_DEVICE void load_side(const Pieces& p, const Link& link, const float* first_rows, int column) {
-    const int in_pass = p.rows();
-    const bool by_rows = gradient || !link.w;
-    const float* first = link.side + (by_rows ? (long long)p.row * p.outer : 0);
-    LAMINA_KNOWN_POINTER_HERE(first);
-    const int next_row = by_rows ? p.outer : 0;
-    const int sum = least(p.group * kPiece + column, p.outer - 1);
-    if (link.flags & Link::is_dropout) {
-      // A draw takes many instructions.
-      LAMINA_ROLLED
-      for (int i = 0; i < R; ++i) {
-        const float factor = dropout_factor(reinterpret_cast<const long long*>(link.side), link.alpha,
-                                            (long long)(p.row + least(i, in_pass - 1)) * p.outer + sum);
-        LAMINA_UNROLL
-        for (int j = 0; j < R; ++j)
-          if (i == j) side[j] = factor;
-      }
-    } else {
-      const bool has_side = (link.flags & Task::has_side) != 0;
-      LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) side[r] = has_side ? load_shared_between_blocks(first + (least(r, in_pass - 1) * next_row + sum)) : 0;
-    }
-    if (p.link > 0) return;
-    const int term = p.chunk * kPiece + column;
+// A piece's weights, by all fetching threads: rows as they lie in memory. What is beyond the last row or column is 0. Half a warp copies a row.
+template <bool gradient>
+LAMINA_DEVICE void fetch_weights(const Pieces& p, const Link& link, float* stage, int thread) {
+  constexpr int kInRow = kPiece / 4, kRowsAtOnce = kFetchThreads / kInRow;
+  const int k = gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
+  const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
+  const int row = thread / kInRow, column = thread % kInRow * 4;
+  const float* from = link.w + ((long long)(row0 + row) * n + column0 + column);
+  float* to = stage + row * kLeading + column;
+  const bool by_fours = (link.flags & Link::by_fours) != 0;
+  if (by_fours && row0 + kPiece <= k && column0 + kPiece <= n) [[likely]] {
     LAMINA_UNROLL
+    for (int i = 0; i < kPiece / kRowsAtOnce; ++i) copy_async<16>(to + i * kRowsAtOnce * kLeading, from + (long long)(i * kRowsAtOnce) * n);
+    return;
+  }
+  LAMINA_ROLLED
+  for (int i = 0; i < kPiece / kRowsAtOnce; ++i, from += kRowsAtOnce * n, to += kRowsAtOnce * kLeading) {
+    const int inside = row0 + row + i * kRowsAtOnce < k ? n - column0 - column : 0;
+    if (by_fours && inside > 0) {
+      copy_async<16>(to, from);
+      continue;
+    }
+    LAMINA_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      if (j < inside)
+        copy_async<4>(to + j, from + j);
+      else
+        to[j] = 0;
+    }
+  }
+}
+
+// A piece's bias, mask or other operand, by a thread per column. A column without a sum has the last one's.
+template <int R, bool gradient>
+LAMINA_DEVICE void fetch_side(const Pieces& p, const Link& link, float* side, int column) {
+  const int in_pass = p.rows(), sum = least(p.group * kPiece + column, p.outer - 1);
+  if (link.flags & Link::is_dropout) {
+    // A draw takes many instructions.
+    LAMINA_ROLLED
     for (int r = 0; r < R; ++r)
-      rows[r] = term < p.inner && r < in_pass ? load_shared_between_blocks(first_rows + (long long)(p.row + r) * p.inner + term) : 0;
+      side[r * kPiece + column] = dropout_factor(reinterpret_cast<const long long*>(link.side), link.alpha,
+                                                 (long long)(p.row + least(r, in_pass - 1)) * p.outer + sum);
+    return;
   }
-  // The weights last: nothing waits for the addresses that their loads read.
-  LAMINA_DEVICE void load(const Pieces& p, const float* first_rows, int thread) {
-    const Link& link = p.at();
-    const int k = !link.w ? 0 : gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
-    const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
-    const int row = row0 + 4 * tile_row(thread, 0), column = column0 + 4 * tile_column(thread, 0);
-    const float* from[2][4];  // rows of the first two tiles, and of the others
-    LAMINA_UNROLL
-    for (int t = 0; t < 2; ++t) {
-      LAMINA_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        from[t][i] = link.w + (long long)(row + 4 * (tile_row(0, 2 * t) - tile_row(0, 0)) + i) * n + column;
-        LAMINA_KNOWN_POINTER_HERE(from[t][i]);
-      }
-    }
-    int whole = (link.flags & Link::by_fours) && row0 + kPiece <= k && column0 + kPiece <= n;
-    LAMINA_KNOWN_HERE(whole);
-    load_side(p, link, first_rows, thread);
-    constexpr int next_tile = 4 * (tile_column(0, 1) - tile_column(0, 0));
-    if (whole) [[likely]] {
-      LAMINA_UNROLL
-      for (int i = 0; i < 4 * kTiles; ++i)
-        tiles[i % kTiles][i / kTiles] = four_shared_between_blocks(from[i % kTiles / 2][i / kTiles] + i % 2 * next_tile);
-    } else {
-      const bool by_fours = (link.flags & Link::by_fours) != 0;
-      LAMINA_UNROLL
-      for (int t = 0; t < kTiles; ++t) {
-        const int row = row0 + 4 * tile_row(thread, t), column = column0 + 4 * tile_column(thread, t);
-        LAMINA_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const float* from = link.w + (long long)(row + i) * n + column;
-          const bool inside = row + i < k;
-          Four& f = tiles[t][i];
-          if (by_fours) {
-            f = inside && column < n ? four_shared_between_blocks(from) : Four{{0, 0, 0, 0}};
-          } else {
-            LAMINA_UNROLL
-            for (int j = 0; j < 4; ++j) f.v[j] = inside && column + j < n ? load_shared_between_blocks(from + j) : 0;
-          }
-        }
-      }
-    }
+  const bool by_rows = gradient || !link.w, has_side = (link.flags & Task::has_side) != 0;
+  const float* from = link.side + ((by_rows ? (long long)p.row * p.outer : 0) + sum);
+  const int next_row = by_rows ? p.outer : 0;
+  LAMINA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    if (has_side)
+      copy_async<4>(side + r * kPiece + column, from + least(r, in_pass - 1) * next_row);
+    else
+      side[r * kPiece + column] = 0;
   }
-  LAMINA_DEVICE void store(const ChainMemory& memory, const Pieces& p, int number, int thread) const {
-    float* const stage = memory.stage(number);
-    if (thread == 0) {
-      const Task task = task_of(memory, p, stage);  // the race checker does not see a result that is made in place
-      *reinterpret_cast<Task*>(stage + kTaskAt) = task;
-    }
-    if (makes(Mistake::brings_late)) meet_at(number);
-    LAMINA_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      const int row = 4 * tile_row(thread, t), column = 4 * tile_column(thread, t);
-      LAMINA_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const auto& f = tiles[t];
-        if constexpr (gradient)
-          put_four(stage + (row + i) * kLeading + column, f[i]);
-        else
-          put_four(stage + (column + i) * kLeading + row, Four{{f[0].v[i], f[1].v[i], f[2].v[i], f[3].v[i]}});
-      }
-    }
-    LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      stage[kSideAt + r * kPiece + thread] = side[r];
-      if (p.link == 0) stage[kFirstRowsAt + r * kPiece + thread] = rows[r];
-    }
+}
+
+// The rows of a chain's first product, by a thread per column. There are no more: 0.
+template <int R>
+LAMINA_DEVICE void fetch_rows(const Pieces& p, const float* first_rows, float* rows, int column) {
+  const int term = p.chunk * kPiece + column, in_pass = p.rows();
+  const float* from = first_rows + ((long long)p.row * p.inner + term);
+  LAMINA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    if (term < p.inner && r < in_pass)
+      copy_async<4>(rows + r * kPiece + column, from + (long long)r * p.inner);
+    else
+      rows[r * kPiece + column] = 0;
   }
-};
+}
+
+// When a piece is met for, the three behind it are on their way or about to be.
 template <int R, bool gradient>
-LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, int pair, int thread) {
-  // Each warp of both pairs waits for what each link waits for, in order.
-  const auto go_on = [&] {
-    p.go_on();
-    if (!p.some() || p.chunk > 0 || p.group > 0 || p.at().waits == 0) return;
-    if (makes(Mistake::fetches_before)) return;
-    if (!wait_for_others(b, p.at().first_wait, p.at().waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
-    sync_warp();
-  };
-  int number = pair;
-  if (pair == 1) go_on();
-  Fetched<R, gradient> piece;
-  if (p.some()) piece.load(p, first_rows, thread);
-  for (; p.some(); number += 2) {
-    piece.store(memory, p, number, thread);
-    go_on();
-    if (p.some()) go_on();
-    if (p.some()) piece.load(p, first_rows, thread);
-    if (!makes(Mistake::brings_late)) meet_at(number);
+LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, int thread) {
+  int stage = 0, slot = 0, brought = 0;
+  for (int met = 1 - kStages; met < brought; ++met) {
+    if (met >= 0) {
+      if (makes(Mistake::brings_late)) meet();
+      wait_copies<kStages - 2>();
+      if (!makes(Mistake::brings_late)) meet();
+    }
+    if (p.some()) {
+      const Link& link = p.at();
+      if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
+        if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
+        sync_warp();
+      }
+      float* const to = memory.slot(slot);
+      if (link.w) fetch_weights<gradient>(p, link, memory.stage(stage), thread);
+      if (thread >= kPiece) {
+        if (p.link == 0) fetch_rows<R>(p, first_rows, to + kFirstRowsAt, thread - kPiece);
+      } else if (p.ends_sums()) {
+        fetch_side<R, gradient>(p, link, to + kSideAt, thread);
+      }
+      if (thread == kFetchThreads - 1) {
+        const Task task = task_of(memory, p, to);  // the race checker does not see a result that is made in place
+        *reinterpret_cast<Task*>(to) = task;
+      }
+      stage = next_of(stage, kStages), slot = next_of(slot, kSlots), ++brought;
+      p.go_on();
+    }
+    commit_copies();
   }
-  meet_at(number);  // one behind the last piece
+  meet(), meet();  // no piece comes two turns behind the last ones
 }
 
 }  // namespace lamina::kernels::cuda::resident

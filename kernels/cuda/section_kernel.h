@@ -63,16 +63,18 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     if (chain > 0) {
       if (!run_chain(b, links_known)) break;
     } else {
+      // One warp finds the links of a short chain while the others work; those of a longer one are found by all, when the step is over.
       if (warp_index() == bringer && next < count) {
         const BlockStep& after = Block::record(b.current + 1).step;
         sync_warp();
-        if (after.chain > 0) find_links(b, after, b.chains, next, b.models_of(after).begin, int(lane()), int(kWarp));
+        if (after.chain > 0 && after.chain <= int(kWarp))
+          find_links(b, after, b.chains, next, b.models_of(after).begin, int(lane()), int(kWarp));
       }
-      links_known = true;
       if (!run_step(b, s)) break;
       sync_block();  // the step is over
       if (signal >= 0 && thread_index() == 0) add_release(a.state + signal, 1);
       clock_end_step(b, b.position);
+      links_known = next == count || Block::record(b.current + 1).step.chain <= int(kWarp);
     }
     b.position = next, ++b.current;
   }

@@ -78,24 +78,16 @@ struct ChainMemory {
   LAMINA_DEVICE ChainMemory(int chain, int links)
       : shared(dynamic_shared<float>()), odd(chain & 1), first_link(odd ? kMostLinks - links : 0) {}
   LAMINA_DEVICE Link* links() const { return reinterpret_cast<Link*>(shared + kLinksAt) + first_link; }
-  LAMINA_DEVICE float* stage(int piece) const { return shared + kRingAt + (piece & (kStages - 1)) * kStageFloats; }
+  LAMINA_DEVICE float* stage(int number) const { return shared + kRingAt + number * kStageFloats; }
+  LAMINA_DEVICE float* slot(int number) const { return shared + kSlotsAt + number * kSlotFloats; }
   LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kMostRows * kMostWidth); }
   LAMINA_DEVICE unsigned* stored() const { return reinterpret_cast<unsigned*>(shared + kStoredAt) + 2 * odd; }  // results in memory, links
   LAMINA_DEVICE unsigned* stopped() const { return stored() + 1; }  // a wait has ended the launch
 };
 LAMINA_DEVICE bool fit_together(int links, int next) { return links + next <= kMostLinks; }
-// The barriers of even and of odd pieces are met by all but the announcing warp and the other pair of fetching ones.
-inline constexpr int kMeetingThreads = kComputeThreads + kPairThreads + int(kWarp);
-template <int number>
-struct Barrier {
-  static constexpr int value = number;
-};
-LAMINA_DEVICE void meet_at(int piece) {
-  if (piece & 1)
-    sync_some<2, kMeetingThreads>();
-  else
-    sync_some<1, kMeetingThreads>();
-}
+// All but the announcing warp meet once a piece.
+LAMINA_DEVICE void meet() { sync_some<1, kComputeThreads + kFetchThreads + int(kWarp)>(); }
+LAMINA_DEVICE int next_of(int number, int all) { return number + 1 == all ? 0 : number + 1; }
 
 // Finds the addresses of a chain's steps, for one model; by one of `threads` threads, for all behind the next barrier. first: the
 // chain's. number: of the chain.
@@ -132,11 +124,11 @@ LAMINA_DEVICE float dropout_factor(const long long* generator, float rate, long 
   return word < philox::drop_below(rate) ? 0 : float(1 / (1 - double(rate)));
 }
 
-// For the piece that lies in this stage.
-LAMINA_DEVICE Task task_of(const ChainMemory& memory, const Pieces& p, const float* stage) {
+// For the piece of this slot.
+LAMINA_DEVICE Task task_of(const ChainMemory& memory, const Pieces& p, const float* slot) {
   const Link& link = p.at();
   Task task;
-  task.x = int((p.link == 0 ? stage + kFirstRowsAt : memory.rows(p.side) + (p.inner > 0 ? p.chunk : p.group) * kPiece) - memory.shared);
+  task.x = int((p.link == 0 ? slot + kFirstRowsAt : memory.rows(p.side) + (p.inner > 0 ? p.chunk : p.group) * kPiece) - memory.shared);
   task.leading = p.link == 0 ? kPiece : kMostWidth;
   task.y = int(memory.rows(p.side ^ 1) - memory.shared) + p.group * kPiece;
   task.columns = link.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha, task.kind = link.kind;

@@ -532,12 +532,6 @@ void acquired(const void* address, const Where&) {
 void before_release(const void* address, const Where&) {
   if (observer) observer->release(address);
 }
-void fence() {
-  if (observer) observer->fence();
-}
-void before_add_after_fence(const void* address) {
-  if (observer) observer->release_fenced(address);
-}
 
 void copy_async(void* to, const void* from, size_t bytes, const Where& where) {
   if (reinterpret_cast<uintptr_t>(to) % bytes || reinterpret_cast<uintptr_t>(from) % bytes)

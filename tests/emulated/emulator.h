@@ -20,8 +20,6 @@ struct Observer {
   virtual void atomic(const void* address, size_t bytes, const Where& where) = 0;
   virtual void acquire(const void* address) = 0;
   virtual void release(const void* address) = 0;
-  virtual void fence() = 0;
-  virtual void release_fenced(const void* address) = 0;  // what was done before the thread's last fence
   virtual void access(const void* address, size_t bytes, bool write, const Where& where) = 0;  // of copy_async
 };
 void set_observer(Observer* observer);

@@ -188,8 +188,7 @@ LAMINA_KERNEL(96) relay(unsigned* sums, unsigned* counter, unsigned rounds) {
       sync_warp();
     } else {
       while (load_acquire_in_block(done) <= round) pause();
-      fence_device();
-      if (lane() == 0) add_after_fence(counter, sums[round]);
+      if (lane() == 0) add_release(counter, sums[round]);
     }
   }
 }

@@ -96,7 +96,6 @@ class Checker final : public emulation::Observer {
     block_clocks_.assign(blocks, {});
     acquired_.clear();
     released_.clear();
-    fenced_.clear();
     forget();
   }
   void launch_ends() override { forget(); }
@@ -143,15 +142,6 @@ class Checker final : public emulation::Observer {
     look(address, bytes, write, false, {nullptr, &where});
   }
   void release(const void* address) override { join_present(released_[address]); }
-  void fence() override {
-    Clock& c = fenced_[current().block * threads_ + current().thread];
-    c = {};
-    join_present(c);
-  }
-  void release_fenced(const void* address) override {
-    const auto at = fenced_.find(current().block * threads_ + current().thread);
-    if (at != fenced_.end()) released_[address].join(at->second);
-  }
   // All that the thread did and knows.
   void join_present(Clock& c) {
     const uint32_t block = current().block, thread = block * threads_ + current().thread, warp = thread / kWarp;
@@ -299,7 +289,6 @@ class Checker final : public emulation::Observer {
   std::vector<Clock> block_clocks_;
   std::unordered_map<uint32_t, std::shared_ptr<const Clock>> acquired_;  // by a thread since its last barrier
   std::unordered_map<const void*, Clock> released_;
-  std::unordered_map<uint32_t, Clock> fenced_;  // per thread: at its last fence
   Pages words_, bytes_;
   const Pages* last_pages_ = nullptr;
   size_t last_number_ = 0;
