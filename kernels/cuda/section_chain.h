@@ -35,7 +35,8 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
   meet();
   LAMINA_UNROLL
   for (int q = 0; q < kAhead; ++q) load(q);
-  for (bool goes_on = true; goes_on;) {
+  // A piece; false after the last one.
+  const auto turn = [&] {
     // Behind the last piece nothing comes: it is read again.
     const bool is_last = (task.flags & Task::is_last) != 0;
     const float* const coming = is_last ? own : own == memory.slot(kSlots - 1) ? memory.slot(0) : own + kSlotFloats;
@@ -76,11 +77,13 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
         y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
       }
     }
-    goes_on = !is_last;
     task = after, own = coming, x = memory.shared + task.x;
     if (!makes(Mistake::meets_early)) meet();  // the results are in shared memory
     LAMINA_UNROLL
     for (int q = 0; q < kAhead; ++q) load(q);
+    return !is_last;
+  };
+  while (turn() && turn()) {  // twice: what was the next piece's becomes the present one's without being moved
   }
 }
 

@@ -9,7 +9,7 @@ namespace lamina::kernels::cuda::resident {
 template <bool gradient>
 LAMINA_DEVICE void fetch_weights(const Pieces& p, const Link& link, float* stage, int thread) {
   constexpr int kInRow = kPiece / 4, kRowsAtOnce = kFetchThreads / kInRow;
-  const int k = gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
+  const int k = !link.w ? 0 : gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;  // without weights: zeros
   const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
   const int row = thread / kInRow, column = thread % kInRow * 4;
   const float* from = link.w + ((long long)(row0 + row) * n + column0 + column);
@@ -86,18 +86,17 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
       if (!makes(Mistake::brings_late)) meet();
     }
     if (p.some()) {
-      const Link& link = p.at();
+      const Link link = p.at();  // all of it with one wait
       if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
         if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
         sync_warp();
       }
       float* const to = memory.slot(slot);
-      if (link.w) fetch_weights<gradient>(p, link, memory.stage(stage), thread);
-      if (thread >= kPiece) {
-        if (p.link == 0) fetch_rows<R>(p, first_rows, to + kFirstRowsAt, thread - kPiece);
-      } else if (p.ends_sums()) {
+      fetch_weights<gradient>(p, link, memory.stage(stage), thread);
+      if (thread < kPiece)
         fetch_side<R, gradient>(p, link, to + kSideAt, thread);
-      }
+      else if (p.link == 0)
+        fetch_rows<R>(p, first_rows, to + kFirstRowsAt, thread - kPiece);
       if (thread == kFetchThreads - 1) {
         const Task task = task_of(memory, p, to);  // the race checker does not see a result that is made in place
         *reinterpret_cast<Task*>(to) = task;

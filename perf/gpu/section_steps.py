@@ -15,7 +15,7 @@ input, product     of such a program: one more input; one more sum, difference o
 call               of any other instruction, of one element: the call, the function that is called, and the operation itself (here a sum)
 momentum, Adam     a compiled program, without a root or with one, for four elements of each thread of one warp or of 8; its first input is given. elements: its call
 loss gradient      a loss's gradient, of 10 classes: one row for each warp
-fetch, fetch gradient  a turn of the warps that fetch weights, in the middle of a chain: a piece for every other turn of the computing warps
+fetch              a turn of the warps that fetch weights, in the middle of a chain
 """
 import os
 import subprocess
@@ -56,16 +56,15 @@ def compiled_program(inputs, outputs):
 PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
              "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return" for op in ("CALL", "RET"))]}
 ON_EIGHT = " on 8 warps"
-FETCHED = "BAR@section_fetch.h:if (!makes(Mistake::brings_late)) meet_at(number);"
-WEIGHTS = "LDG*16@section_fetch.h:tiles[i % kTiles][i / kTiles] = four_shared_between_blocks"
+FETCHED = "BAR@section_fetch.h:if (!makes(Mistake::brings_late)) meet();"
+WEIGHTS = "LDGSTS*8@section_fetch.h:for (int i = 0; i < kPiece / kRowsAtOnce; ++i) copy_async<16>"
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
         "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
-        "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, "STS*20@section_fetch.h:store()", "BAR@section_pieces.h:meet_at()"],
-        "fetch": [FETCHED, "STS*16@section_fetch.h:put_four(stage + (column + i) * kLeading + row", WEIGHTS, FETCHED],
-        "fetch gradient": [FETCHED, "STS*16@section_fetch.h:put_four(stage + (row + i) * kLeading + column", WEIGHTS, FETCHED],
+        "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, FETCHED],
+        "fetch": [FETCHED, WEIGHTS, FETCHED],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],
         "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "section_rows.h:const float high = highest(x, s.n);",
                  "DADD*10@section_rows.h:const double sum = exponentials(x, p, s.n, high);", "section_rows.h:if (lane() == 0) losses[r] = float(", OVER],
@@ -76,11 +75,11 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
 OF_TURN = {"warps": 2, "broadcast": [ROWS]}
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
-OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), **dict.fromkeys(["first piece", "fetch", "fetch gradient"], {"warps": 2}), "update": OF_UPDATE,
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), **dict.fromkeys(["first piece", "fetch"], {"warps": 4}), "update": OF_UPDATE,
            "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step(b, s)) break;", "chain=section_chain.h:run_chain()"]
-PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), **dict.fromkeys(["first piece", "fetch", "fetch gradient"], ["loads=section_fetch.h:load()", "stores=section_fetch.h:store()"]),
+PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:fetch_weights()", "task=section_pieces.h:task_of()"]),
          **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.
 STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
