@@ -27,26 +27,28 @@ struct Card {
 };
 constexpr Card kCards[]{
     {"h100", 1.98, 128, 3350},
+    {"h200", 1.98, 128, 4800},
     {"a100", 1.41, 64, 2039},
     {"l40s", 2.52, 128, 864},
     {"rtx5090", 2.41, 128, 1792},
 };
 
-// Latencies, published for an H800 (arXiv 2402.13499, 2501.12084: cycles of a load from the L2 cache, and its rate) and a B300 (notes by
-// their authors: a word from one block to another, a barrier of all blocks). They are used for every card.
-constexpr double kCacheLoad = 263;
-constexpr double kCacheBytesPerCycle = 35;  // per multiprocessor, from the L2 cache when all read
-constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
-// Counted in the section kernel's machine code for sm_90a (perf/gpu/section_steps.py), not measured. A piece of weights, 64 x 64, in a
-// chain that takes few rows or more at once; the start of a chain, and until its first piece is there; a step without its own work, and the
-// rows that it reads. The warps that fetch a piece take less than those that multiply it.
-constexpr double kPieceCycles = 371, kPieceOfMoreRowsCycles = 559, kChainCycles = 728 + 951;
-constexpr double kStepCycles = 677 + kCacheLoad, kLossCycles = 2280 - kStepCycles;
+// Measured on an H200, and used for every card: perf/results, and the step clock in these networks. Instructions take about half as long
+// again, or twice as long, as perf/gpu/section_steps.py counts them: warps share schedulers, caches of instructions and shared memory.
+constexpr double kCacheBytesPerCycle = 17.5;  // per multiprocessor, from the L2 cache when all read different bytes
+constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
+constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
+// A piece of weights, 64 x 64, in a chain that takes few rows at once, or more (in an ensemble of 100 models, each with its own weights).
+// The start of a chain, and of one that has more links than one warp finds at once.
+constexpr double kPieceCycles = 873, kPieceOfMoreRowsCycles = 3000, kChainCycles = 7700, kLongChainCycles = 4000;
+constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work
+constexpr double kCopyCycles = 1300;                      // of one element of each thread
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
-constexpr double kTileCycles = 2293, kTileRowCycles = 19.5, kLargeTileCycles = 2073, kLargeTileRowCycles = 51;
+constexpr double kTileCycles = 2520, kTileRowCycles = 19.5, kLargeTileCycles = 2250, kLargeTileRowCycles = 51;
 // An interpreted program, for up to four elements of each thread: without its parts, for an input, for an instruction that the interpreter
 // has itself (f32 add, sub, mul), for another one, a call for each element, and for a result. With one warp to each scheduler, and with
-// two.
+// two. Counted in the machine code, times 1.6: so an LSTM's cell and its two sums take what was measured.
+constexpr double kProgramFactor = 1.6;
 struct ProgramCycles {
   double start, input, quick, other, output;
 };
@@ -56,7 +58,7 @@ struct CompiledCycles {
   double plain, with_root;
 };
 constexpr CompiledCycles kCompiledOfFewWarps{55 + 1140, 55 + 1946}, kCompiled{62 + 1317, 62 + 2346};
-constexpr double kLossGradientCycles = 1056;
+constexpr double kLossGradientCycles = 160;
 constexpr int kElementsAtOnce = 4, kFewWarpsThreads = 128;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
@@ -157,7 +159,8 @@ class SectionModel {
     double bytes = 0;
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
     const double loss = s.kind == StepKind::sparse_cross_entropy ? kLossCycles : 0;  // of ten classes: sums in double, in order
-    return kStepCycles + loss + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
+    const double rounds = s.kind == StepKind::copy ? std::ceil(double(s.rows) * s.n / s.blocks / section::kBlockThreads) : 0;
+    return kStepCycles + loss + std::max({flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle, rounds * kCopyCycles});
   }
   // given: the program's first input is not loaded.
   double cycles_of_program(int8_t known, int32_t code, bool given, bool few_warps) const {
@@ -166,7 +169,7 @@ class SectionModel {
       const bool root = std::any_of(program.code, program.code + program.instructions,
                                     [](const auto& instruction) { return instruction.op == kernels::ScalarOp::sqrt; });
       const CompiledCycles& c = few_warps ? kCompiledOfFewWarps : kCompiled;
-      return root ? c.with_root : c.plain;
+      return kProgramFactor * (root ? c.with_root : c.plain);
     }
     const int32_t* w = places_.codes + code;
     const ProgramCycles& c = few_warps ? kProgramOfFewWarps : kProgram;
@@ -178,7 +181,7 @@ class SectionModel {
                          (op == kernels::ScalarOp::add || op == kernels::ScalarOp::sub || op == kernels::ScalarOp::mul);
       cycles += quick ? c.quick : c.other;
     }
-    return cycles;
+    return kProgramFactor * cycles;
   }
   double cycles_of_elementwise(const BlockStep& s) const {
     const bool by_models = s.partition == section::Partition::models;
@@ -211,7 +214,8 @@ class SectionModel {
     const double passes = few ? 1 : std::ceil(rows / section::kMostRowsInPass);
     const double chunks = section::is_product(s.kind) ? std::max(1.0, std::ceil(double(s.k) / section::kPiece)) : 1;
     const double pieces = chunks * std::ceil(double(s.n) / section::kPiece);
-    return models * passes * pieces * (few ? kPieceCycles : kPieceOfMoreRowsCycles) + (s.chain > 0 ? kChainCycles : 0);
+    return models * passes * pieces * (few ? kPieceCycles : kPieceOfMoreRowsCycles) + (s.chain > 0 ? kChainCycles : 0) +
+           (s.chain > 32 ? kLongChainCycles : 0);
   }
   double flops(const BlockStep& s) const {
     const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1,
@@ -254,7 +258,7 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
     const auto& planned = *static_cast<const section::BlockSection*>(instruction.kernel.args.get());
     const std::optional<double> steps = SectionModel(planned.plan, *card).microseconds();
     if (!steps) return {};
-    return kLaunchMicroseconds + std::max(*steps, memory);
+    return kLaunchMicroseconds + kStartMicroseconds + std::max(*steps, memory);
   }
   if (instruction.waits || begins_with_any(instruction.name, {"conv2d", "batch_norm_train", "sort", "argsort", "top_k", "unique", "cumsum",
                                                               "cond", "while_loop", "scan"}))

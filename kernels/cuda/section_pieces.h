@@ -109,7 +109,7 @@ LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number
     const bool by_fours = is_product && s.n % 4 == 0 && reinterpret_cast<size_t>(to.w) % 16 == 0;
     to.flags = (by_fours ? Link::by_fours : 0) | (s.link == LinkKind::dropout ? Link::is_dropout : 0) | (to.side ? Task::has_side : 0) |
                (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0);
-    to.first_wait = s.first_wait, to.waits = s.waits;
+    to.first_wait = s.first_wait, to.waits = s.waits, to.unused = 0;  // written, because a link is read as a whole
   }
   if (thread == 0) *memory.stored() = 0, *memory.stopped() = 0;
 }

@@ -128,6 +128,44 @@ LAMINA_DEVICE void dropout(Block& b, const BlockStep& s) {
 LAMINA_DEVICE const section::BlockCopy& copy_of(const Block& b, const BlockStep& s) {
   return reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at)[s.copy];
 }
+// Elements [begin, end) of a copy. Index: as many bits as they need, since a GPU divides 64 bits slowly. A thread has several at once: an
+// axis is read once for all, and their loads wait together.
+template <class T, class Index>
+LAMINA_DEVICE void copy_elements(const section::BlockCopy& c, const T* x, T* y, Index begin, Index end) {
+  constexpr int kAtOnce = 4;
+  for (Index first = begin + Index(thread_index()); first < end; first += kAtOnce * kThreads) {
+    Index rest[kAtOnce];
+    long long from[kAtOnce] = {}, to[kAtOnce] = {};
+    LAMINA_UNROLL
+    for (int e = 0; e < kAtOnce; ++e) rest[e] = first + Index(e * kThreads) < end ? first + Index(e * kThreads) : first;
+    LAMINA_ROLLED
+    for (int a = c.rank - 1; a >= 0; --a) {
+      const Index n = Index(c.shape[a]);
+      const long long of_x = c.from[a], of_y = c.to[a];
+      LAMINA_UNROLL
+      for (int e = 0; e < kAtOnce; ++e) {
+        const Index next = rest[e] / n;
+        const long long at = (long long)(rest[e] - next * n);
+        rest[e] = next, from[e] += at * of_x, to[e] += at * of_y;
+      }
+    }
+    T v[kAtOnce];
+    LAMINA_UNROLL
+    for (int e = 0; e < kAtOnce; ++e) v[e] = load_shared_between_blocks(x + from[e]);
+    LAMINA_UNROLL
+    for (int e = 0; e < kAtOnce; ++e)
+      if (first + Index(e * kThreads) < end) y[to[e]] = v[e];
+  }
+}
+template <class T>
+LAMINA_DEVICE void copy_of_type(const section::BlockCopy& c, const char* x, char* y, long long begin, long long end) {
+  const T* from = reinterpret_cast<const T*>(x);
+  T* to = reinterpret_cast<T*>(y);
+  if (end <= 0x7fffffff - 4 * kThreads)
+    copy_elements<T, unsigned>(c, from, to, unsigned(begin), unsigned(end));
+  else
+    copy_elements<T, unsigned long long>(c, from, to, (unsigned long long)begin, (unsigned long long)end);
+}
 LAMINA_DEVICE void copy(Block& b, const BlockStep& s, const section::BlockCopy& c) {
   const char* x = b.in<const char>(s, 0);
   char* y = b.out<char>(s, 0);
@@ -135,21 +173,11 @@ LAMINA_DEVICE void copy(Block& b, const BlockStep& s, const section::BlockCopy& 
   for (int a = 0; a < c.rank; ++a) size *= c.shape[a];
   const bool mine = s.partition == Partition::models;
   const auto own = section::share(size, mine ? 0 : int(block_index()) - s.first_block, mine ? 1 : s.blocks);
-  for (long long i = own.begin + thread_index(); i < own.end; i += kThreads) {
-    long long rest = i, from = 0, to = 0;
-    for (int a = c.rank - 1; a >= 0; --a) {
-      const long long at = rest % c.shape[a];
-      rest /= c.shape[a];
-      from += at * c.from[a], to += at * c.to[a];
-    }
-    switch (c.element_bytes) {
-      case 1: reinterpret_cast<unsigned char*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned char*>(x) + from); break;
-      case 2:
-        reinterpret_cast<unsigned short*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned short*>(x) + from);
-        break;
-      case 4: reinterpret_cast<unsigned*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned*>(x) + from); break;
-      default: reinterpret_cast<long long*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const long long*>(x) + from); break;
-    }
+  switch (c.element_bytes) {
+    case 1: copy_of_type<unsigned char>(c, x, y, own.begin, own.end); break;
+    case 2: copy_of_type<unsigned short>(c, x, y, own.begin, own.end); break;
+    case 4: copy_of_type<unsigned>(c, x, y, own.begin, own.end); break;
+    default: copy_of_type<long long>(c, x, y, own.begin, own.end); break;
   }
 }
 

@@ -4,7 +4,7 @@ import functools, os, re, shutil, subprocess, sys
 
 import pytest
 from built import ROOT
-from training_steps import hundred_layers, training_step
+from training_steps import training_step
 
 import lamina as lm
 
@@ -123,13 +123,6 @@ def test_a_part_takes_no_more_cycles_than_its_bar(name, architecture):
         pytest.fail(f"{name}: the bar is {cycles} cycles and {instructions} instructions\n{said(found, 40)}", pytrace=False)
     if name in ("forward", "gradient"):
         assert found["by opcode"]["FFMA"] == 128, "64 products for each of two rows"
-        assert cycles <= 400
-        fetch = counted(built("section_kernel", architecture), name.replace("forward", "fetch").replace("gradient", "fetch gradient"))
-        assert fetch["cycles"] <= 2 * found["cycles"], "two pairs of warps that fetch take turns, and must not hold up the computing ones"
-
-
-# Words and barriers between blocks, microseconds: published (graph/cost/predict.cpp), as is the boost clock.
-WORD, MEET, GIGAHERTZ, L2 = 0.79, 1.17, 1.98, 263
 
 
 def counted_cycles(name):
@@ -139,59 +132,6 @@ def counted_cycles(name):
 @functools.lru_cache(maxsize=None)
 def cycles_of(cubin, name):
     return counted(cubin, name)["cycles"]
-
-
-def program_cycles(program, on_8_warps, given=False):
-    """Cycles of an interpreted program, as explain prints it, for up to four elements of each thread. given: its first input is not loaded."""
-    cycles = lambda name: counted_cycles(name + section_steps.ON_EIGHT * on_8_warps)
-    instructions, results = program.split(" -> ")
-    inputs = 1 + max(int(n) for n in re.findall(r"\bin(\d+)", program)) - given
-    kinds = re.findall(r"t\d+:(\w+) = (\w+)", instructions)
-    quick = sum(kind[0] == "f32" and kind[1] in ("add", "sub", "mul") for kind in kinds)
-    total = cycles("program") + (inputs - 2) * cycles("input") + (quick - 1) * cycles("product")
-    total += 4 * (len(kinds) - quick) * (cycles("call") + cycles("function") + cycles("operation"))
-    return total + (len(results.split()) - 1) * (cycles("two results") - cycles("one result"))
-
-
-def sum_of_parts(plan):
-    """Microseconds of a plan of the benchmark behind its launch: the steps of block 0 in order, the last update, which waits for it, and the end."""
-    cycles = counted_cycles
-    details = plan.launches[0]["details"]
-    programs = {int(m[1]): m[2] for line in details if (m := re.match(r" *code (\d+): (.*)", line))}
-    of_loss = {int(m[1]) for line in details if (m := re.match(r" *(\d+) elementwise .* by the loss's gradient", line))}
-    steps = {int(m[1]): int(m[2]) for line in details if (m := re.match(r" *(\d+) elementwise .* code (\d+) ", line))}
-    sizes = {int(m[1]): (int(m[2]), int(m[3])) for line in details if (m := re.match(r" *(\d+) dense\w* .*\[\d+,\d+\]T?x\[(\d+),(\d+)\]", line))}
-    total, left, kind = 0, 0, None
-    for line in details:
-        if not (m := re.match(r" *(\d+) (\w+) blocks 0\.\.\d+(?: in one chain with the next (\d+))?", line)):
-            continue
-        if m[3]:
-            total += cycles("known chain") + cycles("first piece")
-            left, kind = int(m[3]) + 1, "gradient" if m[2] == "dense_grad_input" else "forward"
-        k, n = sizes.get(int(m[1]), (1, 1))
-        if left > 0:
-            total, left = total + -(-k // 64) * -(-n // 64) * cycles(kind), left - 1
-        else:
-            total += cycles("loss") if m[2] == "sparse_cross_entropy" else cycles("step") + L2
-            if int(m[1]) in of_loss:
-                total += cycles("loss gradient")
-            elif m[2] == "elementwise":
-                total += program_cycles(programs[steps[int(m[1])]], on_8_warps=False)
-    updates = any(" dense_update blocks" in line for line in details)
-    total += (cycles("step") + L2 + cycles("update")) if updates else 0
-    return total / (1e3 * GIGAHERTZ) + MEET + (WORD if updates else 0)
-
-
-@pytest.mark.parametrize("what, most", [("step", 50), ("forward", 27)])
-def test_explain_predicts_what_the_machine_code_says(what, most):
-    built("section_kernel", "sm_90a")
-    net, step, x, y = hundred_layers()
-    plan = lm.function(step).explain(x, y, device="null:h100") if what == "step" else lm.function(lambda v: net(v)).explain(x, device="null:h100")
-    assert len(plan.launches) == 1, "launches per step"
-    parts, predicted = sum_of_parts(plan), plan.predicted_us - plan.launches[0]["launch_us"]
-    print(f"{what} on an H100, behind its launch: {predicted:.1f} us predicted by explain, {parts:.1f} us the sum of the counted parts; launches per step 1")
-    assert abs(predicted - parts) <= 0.1 * parts
-    assert predicted <= most and parts <= most
 
 
 @functools.lru_cache(maxsize=None)
@@ -207,16 +147,9 @@ def plan_by(name):
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_an_update_of_half_a_layer_takes_no_more_cycles_than_its_bar(name):
-    """And explain says so: what an optimizer's program adds to a step is what its instructions take, as the last block's, within 10 %."""
-    plan, plain = plan_by(name), plan_by("SGD")
     cycles = counted_cycles("update")
     if name != "SGD":
-        one, eight = "", section_steps.ON_EIGHT
-        of_bias, program = (times * (counted_cycles(name + warps) + counted_cycles("elements" + warps)) for times, warps in ((1, one), (2, eight)))
-        cycles += program
-        predicted = (plan.predicted_us - plain.predicted_us) * 1e3 * GIGAHERTZ
-        print(f"{name}: {cycles} cycles counted of half a layer, and {of_bias} of its bias; explain adds {predicted:.0f} to a step")
-        assert abs(predicted - program - of_bias) <= 0.1 * (program + of_bias)
+        cycles += 2 * (counted_cycles(name + section_steps.ON_EIGHT) + counted_cycles("elements" + section_steps.ON_EIGHT))
     assert cycles <= UPDATES[name]
 
 
