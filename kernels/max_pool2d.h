@@ -31,11 +31,4 @@ template <class T>
 void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
 template <class T>
 void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
-
-// Without indices, so that cuDNN can run it; a GPU has only these. The library's y may differ in the sign of a zero, and among equal
-// elements it may give the gradient to another than the first. T: a floating type.
-template <class T>
-void max_pool2d_values(Stream&, const View& x, const View& y, PoolSizes sizes);
-template <class T>
-void max_pool2d_values_grad(Stream&, const View& x, const View& y, const View& dy, const View& dx, PoolSizes sizes);
 }  // namespace lamina::kernels::cuda

@@ -35,7 +35,7 @@ std::shared_ptr<const exec::Program> plan_within(ir::Graph g, const Options& opt
     smaller = false;
     ir::Graph chosen;
     for (const int stride : {2, 3, 4, 6, 8, 12, 16, 24, 32}) {
-      std::optional<ir::Graph> trial = passes::optimize_for_plan(g, {.device = options.device, .stride = stride});
+      std::optional<ir::Graph> trial = passes::optimize_for_plan(g, stride);
       if (!trial) continue;
       std::shared_ptr<const exec::Program> program = plan(*trial, options);
       if (arena_bytes(*program) >= arena_bytes(*best)) continue;
@@ -79,10 +79,8 @@ std::shared_ptr<const exec::Program> plan_placed(const ir::Graph& g, Placed plac
 
 std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options) {
   require_device(options.device);
-  const std::optional<ir::Graph> rewritten = passes::optimize_for_plan(g, {.device = options.device});
-  const ir::Graph& chosen = rewritten ? *rewritten : g;
-  if (std::optional<Placed> placed = place(chosen, options)) return plan_placed(chosen, std::move(*placed), options);
-  return plan_graph(chosen, options);
+  if (std::optional<Placed> placed = place(g, options)) return plan_placed(g, std::move(*placed), options);
+  return plan_graph(g, options);
 }
 
 }  // namespace lamina::compile

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/ops/batch_norm.h"
+#include "graph/ops/ops.h"
 #include "runtime/exec/range_names.h"
 
 namespace lamina::compile {
@@ -26,20 +26,12 @@ std::vector<std::string> fused_ops(const ir::Node& node) {
   return out;
 }
 
-// Whether the node exists only because a library runs it.
-bool is_for_library(const ir::Node& node) {
-  const bool norm = node.op == &ops::def::batch_norm_train || node.op == &ops::def::batch_norm_train_grad;
-  return node.op == &ops::def::max_pool2d_values || node.op == &ops::def::max_pool2d_values_grad ||
-         (norm && ir::attrs_of<ops::BatchNormAttrs>(*node.attrs).library);
-}
-
 constexpr size_t kMostFused = 12;  // named one by one
 
 }  // namespace
 
 std::string label(const ir::Node& node) {
   std::string out = node.scope + node.op->name;
-  if (is_for_library(node)) return out + " for cuDNN";
   const std::vector<std::string> fused = fused_ops(node);
   for (size_t i = 0; i < fused.size() && i < kMostFused; ++i) out += (i ? ", " : "(") + fused[i];
   if (fused.size() > kMostFused) out += cat(", ", fused.size() - kMostFused, " more");

@@ -11,25 +11,20 @@ using Clock = std::chrono::steady_clock;
 
 double microseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
 
-std::shared_ptr<const Passed> pass(const ir::Graph& g, const passes::Target& target) {
-  const auto start = Clock::now();
-  auto out = std::make_shared<Passed>(Passed{passes::optimize(g, target)});
-  out->microseconds = microseconds_since(start);
-  return out;
-}
-
 }  // namespace
 
 const std::shared_ptr<const Passed>& Planner::passed() {
-  if (!passed_) passed_ = pass(traced_, {});
-  return passed_;
+  if (passed_) return passed_;
+  const auto start = Clock::now();
+  auto out = std::make_shared<Passed>(Passed{passes::optimize(traced_)});
+  out->microseconds = microseconds_since(start);
+  return passed_ = std::move(out);
 }
 
 Planned Planner::plan(Options options, const DimBindings& lengths, std::span<const Device> arguments) {
-  const passes::Target target{.device = options.device, .lengths = lengths};
-  Planned out{.program = {}, .passed = passes::keeps_batch_norm(traced_, target) ? pass(traced_, target) : passed()};
+  Planned out;
+  const ir::Graph& optimized = passed()->optimized.graph;
   const auto start = Clock::now();
-  const ir::Graph& optimized = out.passed->optimized.graph;
   const ir::Graph specialized = lengths.empty() ? ir::Graph() : ir::specialize(optimized, lengths);
   const ir::Graph& g = lengths.empty() ? optimized : specialized;
   const std::vector<Device> copied_to = options.input_devices;

@@ -13,9 +13,8 @@ struct Passed {
 
 struct Planned {
   std::shared_ptr<const exec::Program> program;
-  std::shared_ptr<const Passed> passed;  // the graph that the program was made from
-  double microseconds = 0;               // compile time
-  bool by_place = false;                 // whether arguments on other devices would need another program
+  double microseconds = 0;  // compile time
+  bool by_place = false;    // whether arguments on other devices would need another program
 };
 
 // Not thread-safe: one thread at a time.
@@ -26,7 +25,7 @@ class Planner {
   // `lengths` binds the graph's symbols. `arguments` says where the first inputs are in this call. Inputs that a loop can stream from the
   // host stay there; options.input_devices says where all others are copied to.
   Planned plan(Options options, const DimBindings& lengths, std::span<const Device> arguments = {});
-  // The graph after the passes that run before lengths and devices are known.
+  // The graph after the passes, from which all plans are made.
   const std::shared_ptr<const Passed>& passed();
 
  private:

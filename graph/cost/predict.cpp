@@ -260,8 +260,8 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
     if (!steps) return {};
     return kLaunchMicroseconds + kStartMicroseconds + std::max(*steps, memory);
   }
-  if (instruction.waits || begins_with_any(instruction.name, {"conv2d", "batch_norm_train", "sort", "argsort", "top_k", "unique", "cumsum",
-                                                              "cond", "while_loop", "scan"}))
+  if (instruction.waits ||
+      begins_with_any(instruction.name, {"conv2d", "sort", "argsort", "top_k", "unique", "cumsum", "cond", "while_loop", "scan"}))
     return {};
   double flops = 0;
   if (begins_with_any(instruction.name, {"matmul", "dense"}) && instruction.inputs.size() >= 2 && !instruction.outputs.empty()) {

@@ -255,7 +255,7 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& 
   const compile::Planned made = planner_.plan(options, open ? bindings(call) : DimBindings{}, devices);
   const std::shared_ptr<const exec::Program>& program = made.program;
   auto plan = std::make_shared<Plan>(program, name_);
-  plan->passed = made.passed, plan->by_place = made.by_place;
+  plan->by_place = made.by_place;
   for (const TensorType& type : program->outputs) plan->outputs.push_back(std::make_shared<const TensorType>(type));
   for (const Variable& v : variables_) plan->states.push_back(&v.state());
   plan->compile_microseconds = made.microseconds;

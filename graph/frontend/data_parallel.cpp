@@ -99,7 +99,7 @@ void require_same_values(const std::string& name, Communicator& c, const Trace& 
 
 // A call's microseconds by the model of graph/cost, without exchanges.
 double modelled(const ir::Graph& g, Device device) {
-  const ir::Graph optimized = passes::optimize(g, {.device = device}).graph;
+  const ir::Graph optimized = passes::optimize(g).graph;
   return cost::simulate(*compile::compile(optimized, {.device = device}), cost::Costs::here()).microseconds;
 }
 

@@ -178,9 +178,7 @@ compile::Planned ConcreteFunction::planned_for(Device device, std::span<const Te
 Explanation ConcreteFunction::explanation(std::optional<Device> device, std::span<const TensorType> lengths) {
   std::lock_guard lock(mutex_);
   const compile::Planned wanted = device ? planned_for(*device, lengths) : compile::Planned{};
-  const std::shared_ptr<const compile::Passed> from = device           ? wanted.passed
-                                                      : plans_.empty() ? planner_.passed()
-                                                                       : plans_.front().second->passed;
+  const std::shared_ptr<const compile::Passed> from = planner_.passed();
   const passes::Optimized& o = from->optimized;
   Explanation e;
   e.function = name_, e.planned_only = device.has_value();

@@ -14,8 +14,7 @@ struct ConcreteFunction::Plan {
   exec::Executor executor;
   profiler::Name name;  // names the profiler range of a call
   std::vector<TypeRef> outputs;
-  std::vector<exec::VariableState*> states;       // of the graph's Variables; the ConcreteFunction keeps them alive
-  std::shared_ptr<const compile::Passed> passed;  // the graph that the Program was made from
+  std::vector<exec::VariableState*> states;  // of the graph's Variables; the ConcreteFunction keeps them alive
   double compile_microseconds = 0;
   bool by_place = false;  // valid only for arguments on the same devices
   std::atomic<int64_t> runs{0};

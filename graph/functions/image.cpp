@@ -3,10 +3,8 @@
 #include <algorithm>
 
 #include "graph/frontend/eager.h"
-#include "graph/frontend/trace.h"
 #include "graph/functions/op_functions.h"
 #include "graph/ops/ops.h"
-#include "runtime/device/backend.h"
 
 namespace lamina {
 namespace {
@@ -31,18 +29,6 @@ Tensor need_rank(const char* op, const Operand& x, int rank, const char* form) {
                .where = text(x.at().line()),
                .why = cat("it takes ", form),
                .fix = "reshape it"});
-}
-
-// Whether an eager max_pool2d should use a library, which returns no indices. In a trace the planner decides.
-bool library_pools(const Tensor& x, const ops::MaxPool2dAttrs& attrs) {
-  if (Trace::current() || x.device().kind == DeviceKind::cpu) return false;
-  std::optional<double> operations;
-  try {
-    operations = ops::library_operations(x.type(), attrs);
-  } catch (const Error&) {
-    return false;  // the op reports it, with the user's line
-  }
-  return operations && backend_of(x.device()).image_library_serves(*operations);
 }
 
 Shape with_axis(Shape shape, int at) {
@@ -99,8 +85,7 @@ Tensor max_pool2d(const Operand& x, Pair window, Pair strides, const ImagePaddin
   if (strides == Pair{0, 0}) strides = window;
   const ops::MaxPool2dAttrs attrs{vector_of(window), vector_of(strides), op_padding(padding), vector_of(padding), {}};
   const Tensor image = x.resolve();
-  const ir::OpDef& op = library_pools(image, attrs) ? ops::def::max_pool2d_values : ops::def::max_pool2d;
-  return apply(op, ir::make_attrs(attrs), std::array{image}, x.at())[0];
+  return apply(ops::def::max_pool2d, ir::make_attrs(attrs), std::array{image}, x.at())[0];
 }
 
 // A filter of ones per channel, divided by the number of covered elements.

@@ -1,21 +1,10 @@
 #include "graph/functions/normalize.h"
 
-#include "graph/frontend/eager.h"
-#include "graph/frontend/trace.h"
 #include "graph/functions/in_f32.h"
 #include "graph/functions/op_functions.h"
-#include "graph/ops/batch_norm.h"
-#include "runtime/device/backend.h"
 
 namespace lamina {
 namespace {
-
-// Whether an eager normalisation should use a library. In a trace it is an op, and the planner decides.
-bool library_normalizes(const Tensor& x) {
-  if (x.device().kind == DeviceKind::cpu) return false;
-  const std::optional<double> operations = ops::batch_norm_operations(x.type());
-  return operations && backend_of(x.device()).image_library_serves(*operations);
-}
 
 // An array of the host beside a weight has the weight's dtype.
 Tensor beside_weight(const Operand& x, const Tensor& scale, const Tensor& offset) {
@@ -61,20 +50,11 @@ BatchNormalized batch_norm_train(const Operand& operand, const Tensor& offset, c
   const Tensor given = beside_weight(operand, scale, offset), x = widened(Operand(given, at));
   const auto beside_x = [&](const Tensor& weight) { return weight.defined() ? beside(given, Operand(weight, at)) : weight; };
   const Tensor beta = beside_x(offset), gamma = beside_x(scale);
-  const bool library = !Trace::current() && library_normalizes(x);
-  if (!Trace::current() && !library) {
-    Axes axes;
-    for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
-    const Moments of_x = moments_of(Operand(x, at), axes, false);
-    const Tensor y = batch_norm(Operand(x, at), Operand(of_x.mean, at), Operand(of_x.variance, at), beta, gamma, epsilon);
-    return {narrowed(y, given.dtype(), at), of_x};
-  }
-  std::vector<Tensor> in{x};
-  for (const Tensor& weight : {gamma, beta})
-    if (weight.defined()) in.push_back(weight);
-  const std::vector<Tensor> out =
-      apply(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{epsilon, scale.defined(), offset.defined(), library}), in, at);
-  return {narrowed(out[0], given.dtype(), at), {out[1], out[2]}};
+  Axes axes;
+  for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
+  const Moments of_x = moments_of(Operand(x, at), axes, false);
+  const Tensor y = batch_norm(Operand(x, at), Operand(of_x.mean, at), Operand(of_x.variance, at), beta, gamma, epsilon);
+  return {narrowed(y, given.dtype(), at), of_x};
 }
 
 Tensor layer_norm(const Operand& operand, const Tensor& scale, const Tensor& offset, const std::vector<int64_t>& axes, double epsilon) {

@@ -22,7 +22,7 @@ struct BatchNormalized {
   Moments moments;
 };
 // batch_norm of x [..., channels] with its moments over all axes but the last, and these (f32 for half types, whose range a variance may
-// exceed), as in training. Same numbers; one op where a GPU's library can run it (graph/ops/batch_norm.h).
+// exceed), as in training.
 LAMINA_API BatchNormalized batch_norm_train(const Operand& x, const Tensor& offset = {}, const Tensor& scale = {}, double epsilon = 1e-3);
 // Normalises each sample to mean 0 and variance 1 over these axes, then scales and offsets it. scale and offset have those axes' shape and
 // may be undefined. Ba, Kiros and Hinton 2016.

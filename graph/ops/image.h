@@ -10,8 +10,7 @@ using ir::Graph;
 using ir::Value;
 
 namespace def {
-extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d, max_pool2d_grad, max_pool2d_values,
-    max_pool2d_values_grad;
+extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d, max_pool2d_grad;
 }  // namespace def
 
 // The padding around an image.
@@ -54,13 +53,6 @@ Value conv2d_grad_filter(Graph& g, Value x, Value dy, Shape shape, Conv2dAttrs a
 Value max_pool2d(Graph& g, Value x, MaxPool2dAttrs attrs);
 // The gradient with respect to x of this `shape`: adds y's gradients at `places`, which must be max_pool2d's result 1.
 Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxPool2dAttrs attrs);
-// For a GPU's library (pass use_libraries): max_pool2d's result 0 alone, and the gradient with respect to x from x, y and y's gradient.
-Value max_pool2d_values(Graph& g, Value x, MaxPool2dAttrs attrs);
-Value max_pool2d_values_grad(Graph& g, Value x, Value y, Value dy, MaxPool2dAttrs attrs);
-// How many elements of x the windows read, or empty where no library can pool x: x must be floating, of known lengths, and padded equally
-// on both sides. Throws as max_pool2d's shape rule does.
-LAMINA_API std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& attrs);
-
 // The windows along one axis.
 struct WindowAxis {
   Dim places;          // number of windows

@@ -1,5 +1,4 @@
-// max_pool2d(x): the maximum of each window and its position in the image, which receives the gradient (max_pool2d_grad). max_pool2d_values
-// and its gradient do without positions, for libraries that return none; the planner substitutes them.
+// max_pool2d(x): the maximum of each window and its position in the image, which receives the gradient (max_pool2d_grad).
 #include "kernels/max_pool2d.h"
 
 #include "graph/ops/batching.h"
@@ -7,7 +6,6 @@
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/rows.h"
-#include "runtime/device/library_work.h"
 
 namespace lamina::ops {
 namespace {
@@ -64,20 +62,6 @@ std::vector<TensorType> infer_max_pool2d_grad(const ir::InferCall& call) {
   return {x};
 }
 
-std::vector<TensorType> infer_values(const ir::InferCall& call) {
-  require_floating("max_pool2d_values", call.in[0]);
-  return {infer_max_pool2d(call)[0]};
-}
-std::vector<TensorType> infer_values_grad(const ir::InferCall& call) {
-  constexpr const char* op = "max_pool2d_values_grad";
-  require_floating(op, call.in[0]);
-  const TensorType y = infer_max_pool2d(call)[0];
-  for (int i : {1, 2})
-    if (!(call.in[size_t(i)] == y))
-      throw does_not_fit(op, call.in[size_t(i)], y, "y and its gradient have the type of the pooling's result", "");
-  return {call.in[0]};
-}
-
 // Each image flattened to one axis.
 Value flat(Graph& g, Value x) {
   const Shape s = g.type(x).shape;
@@ -99,22 +83,6 @@ std::vector<Value> vjp_max_pool2d_grad(const ir::VjpCall& call) {
   return {at_places(call.graph, call.cotangents[0], call.inputs[1]), Value{}};
 }
 
-Value places_of(Graph& g, Value x, const ir::AttrsBase& attrs) { return {max_pool2d(g, x, ir::attrs_of<MaxPool2dAttrs>(attrs)).node, 1}; }
-std::vector<Value> vjp_values(const ir::VjpCall& call) {
-  return {
-      max_pool2d_values_grad(call.graph, call.inputs[0], call.results[0], call.cotangents[0], ir::attrs_of<MaxPool2dAttrs>(call.attrs))};
-}
-std::vector<Value> vjp_values_grad(const ir::VjpCall& call) {
-  return {Value{}, Value{}, at_places(call.graph, call.cotangents[0], places_of(call.graph, call.inputs[0], call.attrs))};
-}
-
-std::vector<Value> decompose_values(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  return {max_pool2d(g, in[0], ir::attrs_of<MaxPool2dAttrs>(attrs))};
-}
-std::vector<Value> decompose_values_grad(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  return {max_pool2d_grad(g, in[2], places_of(g, in[0], attrs), g.type(in[0]).shape, ir::attrs_of<MaxPool2dAttrs>(attrs))};
-}
-
 // Models are more images.
 ir::Batched pooled_as_models(Graph& g, Value x, Dim models) {
   const Shape s = g.type(x).shape;
@@ -132,18 +100,6 @@ std::vector<ir::Batched> batch_grad(const ir::BatchCall& call) {
   Shape shape = a.shape;
   shape[0] = shape[0] * call.size;
   return {pooled_as_models(g, max_pool2d_grad(g, models_as_images(g, in[0]), models_as_images(g, in[1]), shape, a), call.size)};
-}
-
-std::vector<ir::Batched> batch_values(const ir::BatchCall& call) {
-  Graph& g = call.graph;
-  return {pooled_as_models(g, max_pool2d_values(g, models_as_images(g, call.inputs[0].value), ir::attrs_of<MaxPool2dAttrs>(call.attrs)),
-                           call.size)};
-}
-std::vector<ir::Batched> batch_values_grad(const ir::BatchCall& call) {
-  Graph& g = call.graph;
-  std::vector<Value> in = with_model_axes(g, call.inputs, call.size);
-  for (Value& v : in) v = models_as_images(g, v);
-  return {pooled_as_models(g, max_pool2d_values_grad(g, in[0], in[1], in[2], ir::attrs_of<MaxPool2dAttrs>(call.attrs)), call.size)};
 }
 
 kernels::cpu::PoolSizes pool_sizes(const MaxPool2dAttrs& a, const TensorType& x, const TensorType& y) {
@@ -172,14 +128,6 @@ Kernel kernel_max_pool2d_grad(const ir::KernelRequest& request) {
   const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.out[0], request.in[0]);
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, max_pool2d_grad<T>)>(sizes); });
 }
-Kernel kernel_values(const ir::KernelRequest& request) {
-  const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.out[0]);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values<T>, On::gpu>(sizes); });
-}
-Kernel kernel_values_grad(const ir::KernelRequest& request) {
-  const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.in[1]);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values_grad<T>, On::gpu>(sizes); });
-}
 
 std::optional<ir::RowsRule> rows_max_pool2d(const ir::RowsCall& call) { return rows_of_images(call); }
 std::optional<ir::RowsRule> rows_max_pool2d_grad(const ir::RowsCall& call) {
@@ -189,19 +137,6 @@ std::optional<ir::RowsRule> rows_max_pool2d_grad(const ir::RowsCall& call) {
 }
 
 }  // namespace
-
-std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& a) {
-  infer_max_pool2d({ir::Attrs<MaxPool2dAttrs>(a), std::span(&x, 1), {}});
-  if (!is_floating(x.dtype) || !known(x.shape)) return {};
-  double operations = double(x.shape[0].number()) * double(x.shape[3].number());
-  for (int i : {0, 1}) {
-    const WindowAxis axis = max_pool2d_axis(a, x, i);
-    const int64_t window = a.window[size_t(i)], places = axis.places.number();
-    if (!pads_alike(x.shape[size_t(1 + i)].number(), window, 1, axis.before, a.strides[size_t(i)], places)) return {};
-    operations *= double(window) * double(places);
-  }
-  return operations;
-}
 
 constinit const ir::OpDef def::max_pool2d{
     .name = kMaxPool2dName,
@@ -227,30 +162,6 @@ constinit const ir::OpDef def::max_pool2d_grad{
     .cpu = kernel_max_pool2d_grad<On::cpu>,
     .cuda = kernel_max_pool2d_grad<On::gpu>,
     .doc = "max_pool2d's gradient by its images: the result's gradients, each at its place",
-};
-
-constinit const ir::OpDef def::max_pool2d_values{
-    .name = "max_pool2d_values",
-    .inputs = 1,
-    .parse_attrs = ir::Attrs<MaxPool2dAttrs>::parse,
-    .infer = infer_values,
-    .vjp = vjp_values,
-    .batch = batch_values,
-    .cuda = kernel_values,
-    .decompose = decompose_values,
-    .doc = "max_pool2d without the places",
-};
-
-constinit const ir::OpDef def::max_pool2d_values_grad{
-    .name = "max_pool2d_values_grad",
-    .inputs = 3,
-    .parse_attrs = ir::Attrs<MaxPool2dAttrs>::parse,
-    .infer = infer_values_grad,
-    .vjp = vjp_values_grad,
-    .batch = batch_values_grad,
-    .cuda = kernel_values_grad,
-    .decompose = decompose_values_grad,
-    .doc = "max_pool2d_values' gradient by its images, from these, its result and the result's gradient",
 };
 
 }  // namespace lamina::ops

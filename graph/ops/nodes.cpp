@@ -135,14 +135,6 @@ Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxPool2dAt
   attrs.shape = std::move(shape);
   return g.add(def::max_pool2d_grad, ir::make_attrs(std::move(attrs)), {dy, places});
 }
-Value max_pool2d_values(Graph& g, Value x, MaxPool2dAttrs attrs) {
-  attrs.shape.clear();
-  return g.add(def::max_pool2d_values, ir::make_attrs(std::move(attrs)), {x});
-}
-Value max_pool2d_values_grad(Graph& g, Value x, Value y, Value dy, MaxPool2dAttrs attrs) {
-  attrs.shape.clear();
-  return g.add(def::max_pool2d_values_grad, ir::make_attrs(std::move(attrs)), {x, y, dy});
-}
 
 // --- indexing.h ---
 Value ravel_index(Graph& g, std::vector<Value> places, Shape lengths) {

@@ -491,8 +491,7 @@ RowsGraph cut_rows(const Graph& g, const RowsRequest& request) {
     internal_error(cat("a batch of ", request.rows, " rows in ", request.shards, " shards for ", request.ranks, " ranks"));
   Graph simple = g;
   for (const Pass& pass : pipeline())  // these leave plain nodes, whose rules then hold
-    if (pass.name == std::string_view("inline_checkpoints") || pass.name == std::string_view("decompose_batch_norm"))
-      simple = run_everywhere(pass, simple);
+    if (pass.name == std::string_view("inline_checkpoints")) simple = run_everywhere(pass, simple);
   RowsGraph out;
   const int64_t ranks = request.devices.empty() ? request.ranks : int64_t(request.devices.size());
   Cutter cutter(simple, {request.rows, request.shards, ranks, request.rank, request.bucket_bytes, request.reproducible},

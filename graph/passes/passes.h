@@ -6,22 +6,9 @@ namespace lamina::passes {
 
 using ir::Graph;
 
-// What passes may know about the program to be made.
-struct Target {
-  Device device = {};        // for nodes without a device of their own
-  DimBindings lengths = {};  // of symbols
-  int stride = 0;            // for recompute_values; 0: no value is recomputed
-  Device device_of(const ir::Node& node) const { return node.device && *node.device != kAutomatic ? *node.device : device; }
-  Target inside(const ir::Node& node) const { return {device_of(node), lengths, stride}; }  // of the node's regions
-};
-
 // Inlines checkpoint and custom_gradient. Nodes that a checkpoint's gradient recomputes are kept from merging with the originals by `after`
 // nodes.
 LAMINA_API Graph inline_checkpoints(const Graph& g);
-// Replaces batch_norm_train and its gradient by simpler nodes, unless the device's library runs them.
-LAMINA_API Graph decompose_batch_norm(const Graph& g, const Target& target);
-// Whether such a node stays, in g or in a region.
-LAMINA_API bool keeps_batch_norm(const Graph& g, const Target& target);
 // A read after an assign gives the assigned value, a second read the first; an assign overwritten before any read is dropped.
 LAMINA_API Graph forward_assigned_values(const Graph& g);
 // Drops pure nodes that no output or effect needs. Effects and inputs stay.
@@ -54,11 +41,9 @@ LAMINA_API Graph fuse_dense(const Graph& g);
 LAMINA_API Graph fuse_dense_backward(const Graph& g);
 // Connected elementwise nodes of one shape become one fused_elementwise.
 LAMINA_API Graph fuse_elementwise(const Graph& g);
-// max_pool2d becomes max_pool2d_values where the device's library runs it and only its gradients use the indices, which the library does
-// not provide.
-LAMINA_API Graph use_libraries(const Graph& g, const Target& target);
 // Trades work for memory: most values made before the graph's memory peak and used after it are computed again there, by the same nodes on
-// the same values, so with the same bits. Of each `stride` in a row, the first is kept. Nodes with effects or regions run once.
-LAMINA_API Graph recompute_values(const Graph& g, const Target& target);
+// the same values, so with the same bits. Of each `stride` in a row, the first is kept; 0: none is recomputed. Nodes with effects or
+// regions run once.
+LAMINA_API Graph recompute_values(const Graph& g, int stride);
 
 }  // namespace lamina::passes

@@ -5,9 +5,9 @@
 namespace lamina::passes {
 namespace {
 
-// A pass that is the same for every target.
+// A pass that needs no stride.
 template <Graph (*pass)(const Graph&)>
-Graph always(const Graph& g, const Target&) {
+Graph always(const Graph& g, int) {
   return pass(g);
 }
 
@@ -19,7 +19,6 @@ const std::vector<Pass>& pipeline() {
   using enum Where;
   static const std::vector<Pass> list = {
       {"inline_checkpoints", always<inline_checkpoints>, same, simplify, at_regions, "first: they were for the gradient, which is there"},
-      {"decompose_batch_norm", decompose_batch_norm, same, simplify, everywhere, "then every pass sees plain nodes"},
       {"forward_assigned_values", always<forward_assigned_values>, same, simplify, everywhere,
        "reads of Variables become the values that the graph assigned or read before"},
       {"remove_dead_nodes", always<remove_dead_nodes>, same, simplify, everywhere,
@@ -46,7 +45,6 @@ const std::vector<Pass>& pipeline() {
       {"fuse_dense_backward", always<fuse_dense_backward>, rounding, simplify, everywhere,
        "before elementwise fusion, which would take the masks and updates"},
       {"fuse_elementwise", always<fuse_elementwise>, same, fuse, everywhere, "after everything that wants single elementwise nodes"},
-      {"use_libraries", use_libraries, same, plan, here, "ops in the form that the device's library makes"},
       {"recompute_values", recompute_values, same, plan, here, "as much as the memory budget needs"},
   };
   return list;

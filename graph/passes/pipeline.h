@@ -12,7 +12,7 @@ enum class Numbers : uint8_t { same, rounding };  // whether a pass keeps every 
 enum class Stage : uint8_t {
   simplify,  // of the traced graph; lm.inspect(...).optimized shows the graph after these
   fuse,      // of the traced graph
-  plan,      // of each compiled graph, with concrete shapes; regions of loops and branches are compiled separately
+  plan,      // of a compiled graph that needs too much memory; regions of loops and branches are compiled separately
 };
 
 enum class Where : uint8_t {
@@ -23,7 +23,7 @@ enum class Where : uint8_t {
 
 struct Pass {
   const char* name;
-  ir::Graph (*run)(const ir::Graph&, const Target&);
+  ir::Graph (*run)(const ir::Graph&, int stride);  // the stride is recompute_values'
   Numbers numbers;
   Stage stage;
   Where where;
@@ -44,11 +44,11 @@ struct Optimized {
 };
 // Runs the pipeline up to Stage::plan. Times each pass, verifies after it ("after fuse_dense: ..."), dumps when LAMINA_DUMP names a folder,
 // skips the passes in LAMINA_DISABLE (comma separated), stops after LAMINA_PASS_LIMIT passes.
-LAMINA_API Optimized optimize(const ir::Graph& g, const Target& target = {});
+LAMINA_API Optimized optimize(const ir::Graph& g);
 // The same for Stage::plan, without times. Empty when no pass changes the graph.
-LAMINA_API std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, const Target& target);
+LAMINA_API std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, int stride);
 // Runs one pass on g where Pass::where says.
-LAMINA_API ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, const Target& target = {});
+LAMINA_API ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, int stride = 0);
 // For tests: passes that are off in this thread, besides LAMINA_DISABLE.
 LAMINA_API void set_disabled_passes(std::vector<std::string> names);
 

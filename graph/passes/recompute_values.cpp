@@ -101,6 +101,6 @@ class Recomputation {
 
 }  // namespace
 
-Graph recompute_values(const Graph& g, const Target& target) { return target.stride > 0 ? Recomputation(g).run(target.stride) : g; }
+Graph recompute_values(const Graph& g, int stride) { return stride > 0 ? Recomputation(g).run(stride) : g; }
 
 }  // namespace lamina::passes

@@ -85,10 +85,10 @@ void each_pass(F&& run) {
 
 void set_disabled_passes(std::vector<std::string> names) { disabled_here = std::move(names); }
 
-ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, const Target& target) {
+ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, int stride) {
   const auto no_node = [&](auto&& is) { return std::none_of(g.nodes().begin(), g.nodes().end(), is); };
   if (pass.where == Where::at_regions && no_node([](const Node& node) { return !node.regions.empty(); })) return g;
-  if (pass.where == Where::here || no_node(ops::owns_programs)) return pass.run(g, target);
+  if (pass.where == Where::here || no_node(ops::owns_programs)) return pass.run(g, stride);
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
     if (!ops::owns_programs(g[i])) {
@@ -97,15 +97,15 @@ ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, const Target& tar
     }
     Node node = g[i];
     for (ir::GraphRef& region : node.regions) {
-      Graph changed = run_everywhere(pass, *region, target.inside(node));
+      Graph changed = run_everywhere(pass, *region, stride);
       if (!ir::equal(changed, *region)) region = std::make_shared<const Graph>(std::move(changed));
     }
     rewriter.copy(i, node);
   }
-  return pass.run(rewriter.finish(), target);
+  return pass.run(rewriter.finish(), stride);
 }
 
-Optimized optimize(const ir::Graph& g, const Target& target) {
+Optimized optimize(const ir::Graph& g) {
   Dump dump;
   Optimized out{.graph = g, .inspected = {}, .report = {}};
   bool inspected = false;
@@ -116,7 +116,7 @@ Optimized optimize(const ir::Graph& g, const Target& target) {
     if (pass.stage == Stage::plan) return;
     if (pass.stage != Stage::simplify && !inspected) out.inspected = out.graph, inspected = true;
     const auto start = std::chrono::steady_clock::now();
-    ir::Graph after = run_everywhere(pass, out.graph, target);
+    ir::Graph after = run_everywhere(pass, out.graph);
     PassReport report{.name = pass.name, .nodes_before = out.graph.size(), .nodes_after = after.size()};
     report.changed = !ir::equal(out.graph, after);
     if (report.changed) {
@@ -131,14 +131,14 @@ Optimized optimize(const ir::Graph& g, const Target& target) {
   return out;
 }
 
-std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, const Target& target) {
+std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, int stride) {
   Dump dump;
   std::optional<ir::Graph> out;
   each_pass([&](size_t number, const Pass& pass) {
     check_time_limit();
     if (pass.stage != Stage::plan) return;
     const ir::Graph& before = out ? *out : g;
-    ir::Graph after = run_everywhere(pass, before, target);
+    ir::Graph after = run_everywhere(pass, before, stride);
     if (ir::equal(before, after)) return;
     verify_after(pass.name, after);
     dump.write(number, pass.name, after);

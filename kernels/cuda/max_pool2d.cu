@@ -2,14 +2,11 @@
 #include "kernels/max_pool2d.h"
 
 #include "kernels/cuda/element.h"
-#include "kernels/cuda/library_pooling.h"
-#include "kernels/cuda/scratch.h"
 #include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
-// y and index: null if unused.
 template <class T>
 LAMINA_KERNEL(256)
 max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes s, int64_t size) {
@@ -29,8 +26,8 @@ max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes s, int64_t size) {
         const C v = widen(from[here]);
         if (first || v > best || (v != v && best == best)) best = v, place = here;
       }
-    if (y) y[at] = from[place];
-    if (index) index[at] = place;
+    y[at] = from[place];
+    index[at] = place;
   }
 }
 
@@ -70,27 +67,8 @@ void max_pool2d_grad(Stream& stream, const View& dy, const View& index, const Vi
   launch<max_pool_gradients<T>>(stream, over(size), dy.as<const T>(), index.as<const int64_t>(), dx.as<T>(), s, size);
 }
 
-template <class T>
-void max_pool2d_values(Stream& stream, const View& x, const View& y, PoolSizes s) {
-  const int64_t size = y.size();
-  if (size == 0 || library_pooling(stream, s, x, y)) return;
-  launch<max_pool_elements<T>>(stream, over(size), x.as<const T>(), y.as<T>(), static_cast<int64_t*>(nullptr), s, size);
-}
-
-template <class T>
-void max_pool2d_values_grad(Stream& stream, const View& x, const View& y, const View& dy, const View& dx, PoolSizes s) {
-  const int64_t size = dx.size(), windows = dy.size();
-  if (size == 0 || library_pooling_gradient(stream, s, x, y, dy, dx)) return;
-  const Scratch<int64_t> places(stream, windows);
-  if (windows > 0)
-    launch<max_pool_elements<T>>(stream, over(windows), x.as<const T>(), static_cast<T*>(nullptr), places.data(), s, windows);
-  launch<max_pool_gradients<T>>(stream, over(size), dy.as<const T>(), static_cast<const int64_t*>(places.data()), dx.as<T>(), s, size);
-}
-
 namespace {
-const GpuKernels<LAMINA_NUMERIC(max_pool2d), LAMINA_FLOATING(max_pool2d_grad), LAMINA_FLOATING(max_pool2d_values),
-                 LAMINA_FLOATING(max_pool2d_values_grad)>
-    registered;
+const GpuKernels<LAMINA_NUMERIC(max_pool2d), LAMINA_FLOATING(max_pool2d_grad)> registered;
 }
 
 }  // namespace lamina::kernels::cuda

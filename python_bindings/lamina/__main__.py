@@ -15,7 +15,7 @@ from lamina import _commands
 
 # What runs if an optional library is missing.
 INSTEAD = {"cuBLASLt": "Lamina's own kernels make large matrix products",
-           "cuDNN": "Lamina's own kernels make large convolutions, pooling and batch normalisation"}
+           "cuDNN": "Lamina's own kernels make large convolutions"}
 
 
 def facts(lm):

@@ -79,7 +79,7 @@ const std::vector<SettingInfo>& table() {
        .most = kAnyNumber,
        .whole = false,
        .otherwise = "4194304",
-       .meaning = "convolutions, pooling and batch normalisation of at least so many multiply-adds are left to cuDNN"},
+       .meaning = "convolutions of at least so many multiply-adds are left to cuDNN"},
       {.setting = Setting::cuda_libraries,
        .name = "LAMINA_CUDA_LIBRARIES",
        .any = "folders, separated by colons",

@@ -361,20 +361,6 @@ Convolutions& CudaBackend::convolutions() {
   return *convolutions_;
 }
 
-Pooling& CudaBackend::pooling() {
-  std::call_once(pooling_once_, [this] {
-    pooling_ = std::make_unique<Pooling>([] { return load_cudnn(system_loader()); }, least_multiply_adds(Setting::cudnn));
-  });
-  return *pooling_;
-}
-
-BatchNorm& CudaBackend::batch_norm() {
-  std::call_once(batch_norm_once_, [this] {
-    batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); }, least_multiply_adds(Setting::cudnn));
-  });
-  return *batch_norm_;
-}
-
 const NcclApi& CudaBackend::nccl() {
   if (const NcclApi* api = nccl_.get()) return *api;
   throw Error(ErrorKind::device, {.what = "GPUs of different ranks cannot exchange anything without NCCL",
@@ -404,8 +390,6 @@ std::unique_ptr<Peers> CudaBackend::join_peers(const JoinPeers& join) {
 void CudaBackend::capture_range(bool on) {
   if (device_count() > 0) cuda::capture_range(api_, on);
 }
-
-bool CudaBackend::image_library_serves(double operations) { return pooling().serves(operations); }
 
 void* CudaBackend::memory_of_recording(const void* owner, std::span<const char> contents) {
   GraphScratch* scratch = GraphScratch::now();

@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "runtime/core/mutex.h"
-#include "runtime/cuda/batch_norm.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/convolutions.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/cuda/graph_capture.h"
 #include "runtime/cuda/library_use.h"
 #include "runtime/cuda/nccl.h"
-#include "runtime/cuda/pooling.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/device/backend.h"
@@ -35,7 +33,6 @@ class CudaBackend final : public Backend, public JoinsPeers {
   DeviceProperties properties(Device device) override;
   std::vector<LibraryReport> libraries() override;
   void capture_range(bool on) override;
-  bool image_library_serves(double operations) override;
 
   Stream default_stream(Device device) override;
   Stream create_stream(Device device) override;
@@ -61,8 +58,6 @@ class CudaBackend final : public Backend, public JoinsPeers {
 
   Products& products();          // large matrix products, by cuBLASLt
   Convolutions& convolutions();  // large convolutions, by cuDNN
-  Pooling& pooling();            // large max pooling
-  BatchNorm& batch_norm();       // large batch normalisation in training
   // Whether the kernel may start with this much shared memory. Calls cudart once per kernel and size.
   bool allow(Device device, const void* kernel, unsigned shared_bytes);
   int64_t pooled(Device device);  // bytes that the memory pool keeps for later
@@ -103,10 +98,6 @@ class CudaBackend final : public Backend, public JoinsPeers {
   std::unique_ptr<Products> products_;
   std::once_flag convolutions_once_;
   std::unique_ptr<Convolutions> convolutions_;
-  std::once_flag pooling_once_;
-  std::unique_ptr<Pooling> pooling_;
-  std::once_flag batch_norm_once_;
-  std::unique_ptr<BatchNorm> batch_norm_;
   LazyApi<NcclApi> nccl_;
   Mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of each stream, until a caller sees it

@@ -26,14 +26,6 @@ CudnnApi load_cudnn(const Loader& loader) {
   require_symbol(name, loader, library, "cudnnConvolutionForward", api.run[0]);
   require_symbol(name, loader, library, "cudnnConvolutionBackwardData", api.run[1]);
   require_symbol(name, loader, library, "cudnnConvolutionBackwardFilter", api.run[2]);
-  require_symbol(name, loader, library, "cudnnCreatePoolingDescriptor", api.pooling_create);
-  require_symbol(name, loader, library, "cudnnDestroyPoolingDescriptor", api.pooling_destroy);
-  require_symbol(name, loader, library, "cudnnSetPooling2dDescriptor", api.pooling_set);
-  require_symbol(name, loader, library, "cudnnPoolingForward", api.pool);
-  require_symbol(name, loader, library, "cudnnPoolingBackward", api.pool_gradient);
-  require_symbol(name, loader, library, "cudnnDeriveBNTensorDescriptor", api.norm_derive);
-  require_symbol(name, loader, library, "cudnnBatchNormalizationForwardTraining", api.normalize);
-  require_symbol(name, loader, library, "cudnnBatchNormalizationBackward", api.normalize_gradient);
   require_symbol(name, loader, library, "cudnnGetErrorString", api.status_text);
   return api;
 }

@@ -28,9 +28,6 @@ inline constexpr int kChannelsLast = 1;                                         
 inline constexpr int kDefaultMath = 0, kTensorMath = 1, kConvertingMath = 2, kFmaMath = 3;   // cudnnMathType_t; 0 allows tf32
 inline constexpr int kCrossCorrelation = 1;                                                  // cudnnConvolutionMode_t
 inline constexpr int kDeterministic = 1;                                                     // cudnnDeterminism_t
-inline constexpr int kMaxDeterministic = 3;                                                  // cudnnPoolingMode_t
-inline constexpr int kPropagateNan = 1;                                                      // cudnnNanPropagation_t
-inline constexpr int kSpatial = 1;                                                           // cudnnBatchNormMode_t
 
 }  // namespace cudnn
 
@@ -56,21 +53,6 @@ struct CudnnApi {
   int (*run[3])(void* handle, const void* alpha, void* first, const void* first_data, void* second, const void* second_data,
                 void* convolution, int algorithm, void* workspace, size_t workspace_bytes, const void* beta, void* result,
                 void* result_data);
-  int (*pooling_create)(void** pooling);
-  int (*pooling_destroy)(void* pooling);
-  int (*pooling_set)(void* pooling, int mode, int nan, int window_height, int window_width, int pad_height, int pad_width,
-                     int stride_height, int stride_width);
-  int (*pool)(void* handle, void* pooling, const void* alpha, void* x, const void* x_data, const void* beta, void* y, void* y_data);
-  int (*pool_gradient)(void* handle, void* pooling, const void* alpha, void* y, const void* y_data, void* dy, const void* dy_data, void* x,
-                       const void* x_data, const void* beta, void* dx, void* dx_data);
-  int (*norm_derive)(void* of_channels, void* x, int mode);
-  int (*normalize)(void* handle, int mode, const void* alpha, const void* beta, void* x, const void* x_data, void* y, void* y_data,
-                   void* of_channels, const void* scale, const void* bias, double average_factor, void* running_mean,
-                   void* running_variance, double epsilon, void* saved_mean, void* saved_inverse_deviation);
-  int (*normalize_gradient)(void* handle, int mode, const void* alpha_data, const void* beta_data, const void* alpha_parameters,
-                            const void* beta_parameters, void* x, const void* x_data, void* dy, const void* dy_data, void* dx,
-                            void* dx_data, void* of_channels, const void* scale, void* dscale, void* dbias, double epsilon,
-                            const void* saved_mean, const void* saved_inverse_deviation);
   const char* (*status_text)(int status);
 };
 // Throws device, with every path that was tried, when the library is missing.

@@ -65,9 +65,6 @@ class LAMINA_API Backend {
 
   // Starts or stops capture by a profiler that waits for it (cudaProfilerStart). Throws device when it is refused.
   virtual void capture_range(bool /*on*/) {}
-
-  // Whether a vendor library (cuDNN) is there and should run this much work on images. Asked where an op has another form for it.
-  virtual bool image_library_serves(double /*operations*/) { return false; }
 };
 
 LAMINA_API Backend& cpu_backend();

@@ -8,8 +8,6 @@ namespace lamina {
 
 // Smaller work is left to our own kernels, whose launch needs no plan. An estimate, not measured on a card.
 inline constexpr double kLeastMultiplyAdds = 4 << 20;
-// Limit of cuDNN's spatial batch normalisation in training; PyTorch uses the same number.
-inline constexpr int64_t kMostNormalizedImages = 880'801;
 // The threshold that the setting gives: always is 1, never is infinity.
 LAMINA_API double least_multiply_adds(Setting setting);
 

@@ -6,7 +6,6 @@
 #include "runtime/core/error.h"
 #include "runtime/core/mutex.h"
 #include "runtime/device/backend.h"
-#include "runtime/device/library_work.h"
 
 namespace lamina {
 namespace {
@@ -21,7 +20,6 @@ class NullBackend final : public Backend {
   int device_count() override { return kDevicesPerModel; }
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device device) override { return null_models().at(device.model); }
-  bool image_library_serves(double operations) override { return operations >= std::max(1.0, least_multiply_adds(Setting::cudnn)); }
 
   Stream default_stream(Device device) override { return {this, device, nullptr}; }
   Stream create_stream(Device device) override {

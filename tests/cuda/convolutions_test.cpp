@@ -25,7 +25,7 @@ ConvolutionSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t
   return s;
 }
 
-class CudaConvolutions : public CudnnFixture<Convolutions> {
+class CudaConvolutions : public CudnnFixture {
  protected:
   template <class T>
   struct Operands {

@@ -1,5 +1,5 @@
-// Shared by the tests of layers on cuDNN: a Layer (Convolutions, Pooling, BatchNorm) with a fake library, failing calls, a missing library,
-// and the parts of the real library that work without a driver.
+// For the tests of convolutions by cuDNN: a fake library, failing calls, a missing library, and the parts of the real library that work
+// without a driver.
 #pragma once
 #include <optional>
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/cuda/convolutions.h"
 #include "tests/cuda/fake_cudnn.h"
 #include "tests/cuda/library_fixture.h"
 #include "tests/cuda/numbers.h"
@@ -21,7 +22,6 @@
 
 namespace lamina::cuda {
 
-template <class Layer>
 class CudnnFixture : public LibraryFixture<FakeCudnn> {
  protected:
   void SetUp() override {
@@ -34,7 +34,7 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
   }
   template <class Load>
   void load_by(Load load, double least = 1) {
-    layer_ = std::make_unique<Layer>([this, load] { return ++loads_, load(); }, least);
+    layer_ = std::make_unique<Convolutions>([this, load] { return ++loads_, load(); }, least);
   }
   void restart(double least = 1) { load_by(fake_cudnn, least); }
 
@@ -74,9 +74,7 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
     });
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(run());
     EXPECT_EQ(loads_, 1);
-    if constexpr (requires { layer_->why_missing(); }) {
-      EXPECT_EQ(layer_->why_missing(), "cuda: cuDNN is missing: tried a, b. pip install it");
-    }
+    EXPECT_EQ(layer_->why_missing(), "cuda: cuDNN is missing: tried a, b. pip install it");
   }
   static std::optional<CudnnApi> real_library() {
     try {
@@ -109,7 +107,7 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
     }
   }
 
-  std::unique_ptr<Layer> layer_;
+  std::unique_ptr<Convolutions> layer_;
   int loads_ = 0;
 };
 
@@ -121,8 +119,7 @@ constexpr bool alike(cudnnStatus_t (*)(A...), int (*)(B...)) {
     return false;
   else
     return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-             std::is_floating_point_v<A> == std::is_floating_point_v<B>) &&
-            ...);
+             std::is_floating_point_v<A> == std::is_floating_point_v<B>)&&...);
 }
 #endif
 

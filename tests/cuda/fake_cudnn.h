@@ -1,7 +1,7 @@
-// A CudnnApi controlled by a test, like fake_cublaslt.h: it checks descriptors, computes convolutions, pooling and normalisation on the
-// host from the descriptors alone, counts objects created and destroyed, and fails on request.
+// A CudnnApi controlled by a test, like fake_cublaslt.h: it checks descriptors, computes convolutions on the host
+// from the descriptors alone, counts objects created and destroyed, and fails on request.
 #pragma once
-#include "tests/cuda/fake_cudnn_layers.h"
+#include "tests/cuda/fake_cudnn_state.h"
 
 namespace lamina::cuda {
 
@@ -130,18 +130,6 @@ inline CudnnApi fake_cudnn() {
           },
       .choices = {fake_convolutions::choose<0>, fake_convolutions::choose<1>, fake_convolutions::choose<2>},
       .run = {fake_convolutions::run<0>, fake_convolutions::run<1>, fake_convolutions::run<2>},
-      .pooling_create = [](void** out) { return F::create("cudnnCreatePoolingDescriptor", &F::poolings, out); },
-      .pooling_destroy = [](void* h) { return F::destroy("cudnnDestroyPoolingDescriptor", &F::poolings, h); },
-      .pooling_set =
-          [](void* h, int mode, int nan, int window_h, int window_w, int pad_h, int pad_w, int stride_h, int stride_w) {
-            return F::set("cudnnSetPooling2dDescriptor", &F::poolings, h,
-                          [&](F::Pooling& p) { p = {mode, nan, window_h, window_w, pad_h, pad_w, stride_h, stride_w}; });
-          },
-      .pool = fake_layers::pool,
-      .pool_gradient = fake_layers::pool_gradient,
-      .norm_derive = fake_layers::norm_derive,
-      .normalize = fake_layers::normalize,
-      .normalize_gradient = fake_layers::normalize_gradient,
       .status_text = [](int status) { return status == 5000 ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_OTHER"; },
   };
 }

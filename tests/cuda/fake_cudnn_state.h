@@ -19,9 +19,6 @@ struct FakeCudnn : FakeLibrary {
   struct Tensor {  // images with channels last, or filters [k, h, w, c]
     int type = -1, n = 0, c = 0, h = 0, w = 0;
   };
-  struct Pooling {
-    int mode = -1, nan = -1, window_h = 0, window_w = 0, pad_h = 0, pad_w = 0, stride_h = 0, stride_w = 0;
-  };
   struct Convolution {
     int pad_h = 0, pad_w = 0, stride_h = 0, stride_w = 0, dilation_h = 0, dilation_w = 0, compute = -1, math = 0, groups = 1;
   };
@@ -30,7 +27,6 @@ struct FakeCudnn : FakeLibrary {
   std::map<void*, void*> live;  // handle: its stream
   std::map<void*, Tensor> tensors, filters;
   std::map<void*, Convolution> convolutions;
-  std::map<void*, Pooling> poolings;
   std::vector<int> algorithms;  // of the convolutions that were run
   std::vector<void*> streams;   // used by calls
 
@@ -43,13 +39,13 @@ struct FakeCudnn : FakeLibrary {
   }
   void reset() {
     fail.clear(), calls.clear(), complaints.clear(), algorithms.clear(), streams.clear();
-    live.clear(), tensors.clear(), filters.clear(), convolutions.clear(), poolings.clear();
+    live.clear(), tensors.clear(), filters.clear(), convolutions.clear();
     choices = {choice(1)};
   }
-  size_t alive() const { return live.size() + tensors.size() + filters.size() + convolutions.size() + poolings.size(); }
+  size_t alive() const { return live.size() + tensors.size() + filters.size() + convolutions.size(); }
 
   template <class T>
-  static int create(const char* name, std::map<void*, T> FakeCudnn::* kind, void** out) {
+  static int create(const char* name, std::map<void*, T> FakeCudnn::*kind, void** out) {
     FakeCudnn& f = now();
     std::lock_guard lock(f.mutex);
     if (const int status = f.call(name)) return status;
@@ -58,7 +54,7 @@ struct FakeCudnn : FakeLibrary {
     return 0;
   }
   template <class T>
-  static int destroy(const char* name, std::map<void*, T> FakeCudnn::* kind, void* handle) {
+  static int destroy(const char* name, std::map<void*, T> FakeCudnn::*kind, void* handle) {
     FakeCudnn& f = now();
     std::lock_guard lock(f.mutex);
     f.expect((f.*kind).erase(handle) == 1, cat(name, " of what is not there"));
@@ -66,7 +62,7 @@ struct FakeCudnn : FakeLibrary {
   }
   // Sets the contents of a descriptor.
   template <class T, class F>
-  static int set(const char* name, std::map<void*, T> FakeCudnn::* kind, void* handle, F change) {
+  static int set(const char* name, std::map<void*, T> FakeCudnn::*kind, void* handle, F change) {
     FakeCudnn& f = now();
     std::lock_guard lock(f.mutex);
     if (const int status = f.call(name)) return status;

@@ -11,10 +11,8 @@
 #include <unistd.h>
 
 #include "kernels/copy.h"
-#include "runtime/cuda/batch_norm.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cudnn.h"
-#include "runtime/cuda/pooling.h"
 #include "runtime/exec/executor.h"
 #include "tests/cuda/fake_cublaslt.h"
 #include "tests/cuda/fake_cudnn.h"
@@ -256,71 +254,6 @@ TEST_F(NcclFaults, AFailedAbortKeepsTheFirstError) {
     }
     EXPECT_EQ(fake().count("ncclCommAbort"), 3);
   }
-}
-
-TEST_F(CudnnFaults, EveryFailingCallOfPoolingNamesTheInstruction) {
-  const PoolingSizes s{.images = 2,
-                       .height = 6,
-                       .width = 8,
-                       .channels = 4,
-                       .out_height = 3,
-                       .out_width = 4,
-                       .window_height = 2,
-                       .window_width = 2,
-                       .stride_height = 2,
-                       .stride_width = 2};
-  const Numbers<float> x({2, 6, 8, 4}, 1), y({2, 3, 4, 4}, 2), dy({2, 3, 4, 4}, 3), dx({2, 6, 8, 4}, 4);
-  const char* calls[] = {"cudnnCreate",
-                         "cudnnSetStream",
-                         "cudnnCreateTensorDescriptor",
-                         "cudnnSetTensor4dDescriptor",
-                         "cudnnCreatePoolingDescriptor",
-                         "cudnnSetPooling2dDescriptor",
-                         "cudnnPoolingForward",
-                         "cudnnPoolingBackward"};
-  const auto make = [] { return std::make_unique<Pooling>([] { return fake_cudnn(); }, 1); };
-  make()->forward(stream_, s, x.view(), y.view());  // for the gradient y is x's pooling
-  for (const std::string call : calls)
-    for (const int status : kCudnnStatuses)
-      for (const bool gradient : {false, true}) {
-        check<Pooling>(call, status, cudnn::not_supported(status) && call.starts_with("cudnnPooling"), cudnn::no_memory(status), "cuDNN",
-                       make, [&](Pooling& pooling, Stream& stream) {
-                         return gradient ? pooling.gradient(stream, s, x.view(), y.view(), dy.view(), dx.view())
-                                         : pooling.forward(stream, s, x.view(), y.view());
-                       });
-        ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
-      }
-  for (const std::string call : calls)
-    EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnPooling") ? 1 : 2)) << call;
-}
-
-TEST_F(CudnnFaults, EveryFailingCallOfNormalisationNamesTheInstruction) {
-  const Numbers<float> x({2, 6, 8, 4}, 1), y({2, 6, 8, 4}, 2), dy({2, 6, 8, 4}, 3), dx({2, 6, 8, 4}, 4);
-  const Numbers<float> a({4}, 5), b({4}, 6), c({4}, 7), d({4}, 8), e({4}, 9), h({4}, 10);
-  const char* calls[] = {"cudnnCreate",
-                         "cudnnSetStream",
-                         "cudnnCreateTensorDescriptor",
-                         "cudnnSetTensor4dDescriptor",
-                         "cudnnDeriveBNTensorDescriptor",
-                         "cudnnBatchNormalizationForwardTraining",
-                         "cudnnBatchNormalizationBackward"};
-  for (const std::string call : calls)
-    for (const int status : kCudnnStatuses)
-      for (const bool gradient : {false, true}) {
-        check<BatchNorm>(
-            call, status, cudnn::not_supported(status) && call.starts_with("cudnnBatchNorm"), cudnn::no_memory(status), "cuDNN",
-            [] { return std::make_unique<BatchNorm>([] { return fake_cudnn(); }, 1); },
-            [&](BatchNorm& norm, Stream& stream) {
-              return gradient ? norm.gradient(stream, x.view(), dy.view(), dx.view(), 0.1,
-                                              [&] { return BatchNorm::Gradient{a.data(), b.data(), c.data(), d.data(), e.data()}; })
-                              : norm.forward(stream, x.view(), y.view(), 0.1, [&] {
-                                  return BatchNorm::Forward{a.data(), b.data(), c.data(), d.data(), e.data(), h.data()};
-                                });
-            });
-        ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
-      }
-  for (const std::string call : calls)
-    EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnBatchNorm") ? 1 : 2)) << call;
 }
 
 // Every cudart error, when a launch fails and when waiting for it fails.

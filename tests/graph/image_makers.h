@@ -1,6 +1,6 @@
 // Makers of random nodes of image ops.
 #pragma once
-#include "graph/ops/batch_norm.h"
+#include "graph/ops/ops.h"
 #include "tests/graph/elementwise_makers.h"
 
 namespace lamina::tests {
@@ -43,34 +43,10 @@ class ImageMakers : protected ElementwiseMakers {
     for (size_t i = 1; i < all.size(); ++i)
       if (all[i] - all[i - 1] < kMargin) reject();
     const ops::MaxPool2dAttrs attrs{.window = {2, 2}, .strides = {1, number(1, 2)}, .padding = ops::Padding::same};
-    if (chance(0.4)) {
-      const Value y = ops::max_pool2d_values(g(), x, attrs);
-      give(y);
-      return give(ops::max_pool2d_values_grad(g(), x, y, y, attrs));
-    }
     const Value y = ops::max_pool2d(g(), x, attrs);
     if (chance(0.6)) return give(ops::max_pool2d_grad(g(), y, {y.node, 1}, type(x).shape, attrs));
     give(y);
     if (chance(0.5)) give({y.node, 1});
-  }
-  void batch_norm() {
-    const Value x = any_float(2);
-    const TensorType of_channels{type(x).dtype, {type(x).shape.back()}};
-    const ops::BatchNormAttrs attrs{.epsilon = 0.5, .scale = chance(0.5), .center = chance(0.5)};
-    std::vector<Value> in{x};
-    if (attrs.scale) in.push_back(some(of_channels));
-    if (attrs.center) in.push_back(some(of_channels));
-    const Value y = g().add(ops::def::batch_norm_train, ir::make_attrs(attrs), in);
-    if (chance(0.5)) {
-      give(y);
-      return give({y.node, number(1, 2)});
-    }
-    std::vector<Value> of_gradient{x};
-    if (attrs.scale) of_gradient.push_back(in[1]);
-    of_gradient.insert(of_gradient.end(), {{y.node, 1}, {y.node, 2}, y});
-    const Value dx = g().add(ops::def::batch_norm_train_grad, ir::make_attrs(attrs), of_gradient);
-    give(dx);
-    if (attrs.scale || attrs.center) give({dx.node, 1});
   }
 };
 

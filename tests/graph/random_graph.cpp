@@ -415,12 +415,12 @@ class Generator : ImageMakers {
         &G::assign, &G::constant, &G::iota, &G::matmul, &G::matmul_of_transposed, &G::layer, &G::layer, &G::layer, &G::dense,
         &G::dense_grad_input, &G::dense_update, &G::reduce<ops::sum>, &G::reduce<ops::mean>, &G::reduce_to_extreme<ops::max>,
         &G::reduce_to_extreme<ops::min>, &G::argmax, &G::reshape, &G::broadcast_to, &G::transpose, &G::slice, &G::pad_slice, &G::concat,
-        &G::gather, &G::scatter_add, &G::conv2d, &G::conv2d, &G::max_pool2d, &G::max_pool2d, &G::max_pool2d, &G::batch_norm, &G::batch_norm,
-        &G::max_pool2d, &G::one_hot, &G::along_axis<ops::softmax>, &G::along_axis<ops::log_softmax>, &G::cross_entropy, &G::dropout,
-        &G::uniform, &G::normal, &G::stop_gradient, &G::to_device, &G::sort, &G::argsort, &G::top_k, &G::unique, &G::searchsorted,
-        &G::nonzero, &G::ravel_index, &G::scatter, &G::random_integers, &G::truncated_normal, &G::branch, &G::while_loop, &G::scan,
-        &G::with_length, &G::checkpoint, &G::custom_gradient, &G::check, &G::check_numerics, &G::after, &G::collective<0>,
-        &G::collective<1>, &G::collective<2>, &G::collective<3>, &G::collective<4>};
+        &G::gather, &G::scatter_add, &G::conv2d, &G::conv2d, &G::max_pool2d, &G::max_pool2d, &G::max_pool2d, &G::max_pool2d, &G::one_hot,
+        &G::along_axis<ops::softmax>, &G::along_axis<ops::log_softmax>, &G::cross_entropy, &G::dropout, &G::uniform, &G::normal,
+        &G::stop_gradient, &G::to_device, &G::sort, &G::argsort, &G::top_k, &G::unique, &G::searchsorted, &G::nonzero, &G::ravel_index,
+        &G::scatter, &G::random_integers, &G::truncated_normal, &G::branch, &G::while_loop, &G::scan, &G::with_length, &G::checkpoint,
+        &G::custom_gradient, &G::check, &G::check_numerics, &G::after, &G::collective<0>, &G::collective<1>, &G::collective<2>,
+        &G::collective<3>, &G::collective<4>};
     return makers;
   }
 

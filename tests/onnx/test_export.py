@@ -201,10 +201,9 @@ UNWRITTEN = {
     "cannot be in a file": "assign check check_numerics print dropout random_integers random_normal random_truncated_normal random_uniform",
     "are no ops of ONNX": "cholesky eigh qr slogdet solve svd triangular_solve",
     "are between ranks": "all_gather all_reduce broadcast_from reduce_scatter send_receive",
-    "are made by passes, after tracing": "dense dense_grad_input dense_grad_weights dense_update fused_elementwise max_pool2d_values max_pool2d_values_grad",
+    "are made by passes, after tracing": "dense dense_grad_input dense_grad_weights dense_update fused_elementwise",
     "are written by the walk itself": "input read",
     "have lengths or places that ONNX's ops do not give": "unique with_length max_pool2d_grad",
-    "is the gradient of training's normalisation": "batch_norm_train_grad",
 }
 
 

@@ -107,44 +107,6 @@ const OpCases gradients{"max_pool2d_grad", [] {
                           return out;
                         }};
 
-const OpCases values{"max_pool2d_values", [] {
-                       std::vector<OpCase> out;
-                       for (const Pool& p : pools(kFloating)) {
-                         OpCase c{.name = p.name, .in = {p.images()}, .attrs = ir::make_attrs(p.attrs)};
-                         c.reference = [all = largest(p.y(), p.attrs)](const std::vector<Tensor>& in) {
-                           return std::vector<std::vector<double>>{all(in)[0]};
-                         };
-                         c.dtypes = p.dtypes;
-                         if (p.large()) c.no_differences = "the smaller cases show it";
-                         out.push_back(std::move(c));
-                       }
-                       return out;
-                     }};
-
-const OpCases values_gradients{
-    "max_pool2d_values_grad", [] {
-      std::vector<OpCase> out;
-      for (const Pool& p : pools(kFloating)) {
-        const std::vector<double> y = largest(p.y(), p.attrs)({random_tensor(p.images(), 1)})[0];
-        OpCase c{.name = p.name, .in = {p.images(), {f32(p.y()), 0, 0, y}, {f32(p.y())}}, .attrs = ir::make_attrs(p.attrs)};
-        c.reference = [of_y = largest(p.y(), p.attrs), y = p.y()](const std::vector<Tensor>& in) {
-          const Shape& x = in[0].type.shape;
-          const std::vector<double> places = of_y(in)[1];
-          const int64_t images = std::max<int64_t>(1, x[0].number()), of_image = size_of(x).number() / images,
-                        in_image = size_of(y).number() / images;
-          std::vector<double> dx(size_t(size_of(x).number()));
-          for (size_t k = 0; k < places.size(); ++k)
-            dx[k / size_t(in_image) * size_t(of_image) + size_t(places[k])] += in[2].at(int64_t(k));
-          return std::vector<std::vector<double>>{dx};
-        };
-        c.dtypes = p.dtypes;
-        c.of_largest = 1;
-        if (p.large()) c.no_differences = "the smaller cases show it";
-        out.push_back(std::move(c));
-      }
-      return out;
-    }};
-
 TEST(MaxPool2d, PropagatesNaNAndTakesTheFirstOfTies) {
   ir::Graph g;
   const ir::Value y = ops::max_pool2d(g, g.add_input(f32({1, 2, 4, 1})), {});

@@ -21,9 +21,9 @@ import numpy as np
 
 import lamina as lm
 
-PASSES = ["inline_checkpoints", "decompose_batch_norm", "forward_assigned_values", "remove_dead_nodes", "merge_loops", "fold_branches", "drop_unused_loop_values", "hoist_invariants",
+PASSES = ["inline_checkpoints", "forward_assigned_values", "remove_dead_nodes", "merge_loops", "fold_branches", "drop_unused_loop_values", "hoist_invariants",
           "fold_constants", "simplify_algebra", "simplify_arithmetic", "merge_equal_nodes", "fold_transposes_into_matmul", "flatten_products", "fuse_dense", "fuse_dense_backward", "fuse_elementwise",
-          "use_libraries", "recompute_values"]
+          "recompute_values"]
 
 
 class Block:

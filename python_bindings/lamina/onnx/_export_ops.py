@@ -319,21 +319,6 @@ def sparse_cross_entropy(e, n, logits, labels):
     return losses, e.add("Exp", chances)
 
 
-@export("batch_norm_train")
-def batch_norm_train(e, n, x, *weights):
-    axes = e.ints(range(x.rank - 1))
-    mean = e.add("ReduceMean", x, axes, keepdims=0)
-    apart = e.add("Sub", x, mean)
-    variance = e.add("ReduceMean", e.add("Mul", apart, apart), axes, keepdims=0)
-    y = e.chain("Div", apart, ("Sqrt", ("Add", variance, e.like(x, float(n.text("epsilon"))))))
-    weights = list(weights)
-    if n.flag("scale"):
-        y = e.add("Mul", y, weights.pop(0))
-    if n.flag("center"):
-        y = e.add("Add", y, weights.pop(0))
-    return y, mean, variance
-
-
 # --- images: Lamina's have channels last ---
 
 
