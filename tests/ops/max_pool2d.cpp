@@ -136,21 +136,5 @@ TEST(MaxPool2d, RefusesWindowsOutsideOfTheImage) {
   EXPECT_TRUE(refused({4, 4}, {}));
 }
 
-TEST(MaxPool2d, LibraryNeedsFloatingTypeAndEqualPadding) {
-  const auto operations = [](Shape x, MaxPool2dAttrs a, DType dtype = DType::f32) {
-    return ops::library_operations({dtype, x}, a).value_or(-1);
-  };
-  EXPECT_EQ(operations({2, 6, 8, 4}, {}), 2 * 3 * 4 * 4 * 4);
-  EXPECT_EQ(operations({2, 7, 9, 4}, {}), 2 * 3 * 4 * 4 * 4);  // elements outside all windows do not count
-  EXPECT_EQ(operations({1, 5, 5, 2}, {.window = {3, 3}, .strides = {1, 1}, .padding = Padding::same}), 25 * 2 * 9);
-  EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::same}), -1);
-  EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::given, .pads = {1, 1, 1, 1}}), 9 * 2 * 9);
-  EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {1, 1}, .padding = Padding::given, .pads = {1, 0, 1, 1}}), -1);
-  EXPECT_EQ(operations({2, 6, 8, 4}, {}, DType::i32), -1);
-  EXPECT_EQ(operations({Dim::symbol("n"), 6, 8, 4}, {}), -1);
-  EXPECT_EQ(operations({0, 6, 8, 4}, {}, DType::f16), 0);
-  EXPECT_THROW(operations({6, 8, 4}, {}), Error);
-}
-
 }  // namespace
 }  // namespace lamina::tests
