@@ -17,21 +17,31 @@ TEST(CardCases, OpsAgreeWithDoublePrecision) {
   EXPECT_GT(check_all_on_card(EmulatedBackend::one(), std::getenv("LAMINA_TEST_LONG") ? 1 : 12), 50);
 }
 
-TEST(CardCases, AWrongResultIsFound) {
-  const ir::OpDef& add = ir::find_op("add");
-  OpCase wrong = cases_of_ops().at("add")()[0];
-  const Reference right = wrong.reference;
-  wrong.reference = [right](const std::vector<Tensor>& in) {
+// Failures of the op's first case if its last expected element is multiplied by this.
+int failures_if_off_by(const char* name, DType dtype, double factor) {
+  OpCase c = cases_of_ops().at(name)()[0];
+  c.dtypes = {dtype};
+  c.reference = [factor, right = c.reference](const std::vector<Tensor>& in) {
     std::vector<std::vector<double>> out = right(in);
-    out[0].back() *= 1.001;
+    out[0].back() *= factor;
     return out;
   };
   testing::TestPartResultArray found;
   {
     testing::ScopedFakeTestPartResultReporter here(testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
-    check_on_card(EmulatedBackend::one(), add, wrong);
+    check_on_card(EmulatedBackend::one(), ir::find_op(name), c);
   }
-  EXPECT_GT(found.size(), 0);
+  return found.size();
+}
+
+TEST(CardCases, AWrongResultIsFound) { EXPECT_GT(failures_if_off_by("add", DType::f32, 1.001), 0); }
+
+TEST(CardCases, FunctionsOfDoublesMayHaveTheErrorThatNvidiaDocuments) {
+  const auto off = [](double ulps) { return 1 + ulps * epsilon(DType::f64); };
+  EXPECT_EQ(failures_if_off_by("asinh", DType::f64, off(3)), 0);
+  EXPECT_GT(failures_if_off_by("asinh", DType::f64, off(6)), 0);
+  EXPECT_GT(failures_if_off_by("sqrt", DType::f64, off(3)), 0);
+  EXPECT_GT(failures_if_off_by("asinh", DType::f32, 1 + 3 * epsilon(DType::f32)), 0);
 }
 
 }  // namespace
