@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "runtime/core/error.h"
 #include "runtime/core/host_text.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
@@ -28,6 +29,10 @@ LAMINA_API std::string text_of(const View& value, int64_t summarize);
 // The format with its values inserted.
 LAMINA_API std::string filled(const std::string& format, std::span<const View> values, int64_t summarize);
 
+// check_numerics' error for elements that are not finite. first: the number of the first one, in order, of `shape`; value: its text.
+LAMINA_API Error not_finite(const std::string& message, int64_t nans, int64_t infinities, int64_t first, const std::string& value,
+                            std::span<const int64_t> shape);
+
 namespace cpu {
 
 LAMINA_API void print(Stream&, std::span<const View* const> values, std::span<const View* const> nothing, const PrintText& text);
@@ -38,4 +43,9 @@ template <class T>
 void check_numerics(Stream&, const View& x, const View& y, std::string message);
 
 }  // namespace cpu
+
+namespace cuda {
+template <class T>
+void check_numerics(Stream&, const View& x, const View& y, std::string message);
+}  // namespace cuda
 }  // namespace lamina::kernels

@@ -50,9 +50,10 @@ std::vector<ir::Batched> batch_numerics(const ir::BatchCall& call) {
   return {{check_numerics(call.graph, call.inputs[0].value, ir::attrs_of<NumericsAttrs>(call.attrs).message), true}};
 }
 
-Kernel cpu_numerics(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_numerics(const ir::KernelRequest& request) {
   const std::string& message = ir::attrs_of<NumericsAttrs>(request.attrs).message;
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::check_numerics<T>>(message); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, check_numerics<T>)>(message); });
 }
 
 }  // namespace
@@ -79,8 +80,8 @@ constinit const ir::OpDef def::check_numerics{
     .vjp = vjp_numerics,
     .batch = batch_numerics,
     .rows = rows_elementwise,
-    .cpu = cpu_numerics,
-    .no_cuda = "it has no kernel for GPUs yet",
+    .cpu = kernel_numerics<On::cpu>,
+    .cuda = kernel_numerics<On::gpu>,
     .doc =
         "x; raises InvalidArgument with the message when an element is NaN or infinite, and says how many are and where the "
         "first is.\n\n"

@@ -171,6 +171,19 @@ std::string filled(const std::string& format, std::span<const View> values, int6
   return fill_text(format, values, next, summarize);
 }
 
+Error not_finite(const std::string& message, int64_t nans, int64_t infinities, int64_t first, const std::string& value,
+                 std::span<const int64_t> shape) {
+  std::vector<int64_t> index(shape.size());
+  int64_t n = 1, rest = first;
+  for (size_t a = shape.size(); a-- > 0; rest /= shape[a], n *= shape[a]) index[a] = rest % shape[a];
+  return Error(ErrorKind::invalid_argument,
+               {.what = cat("check_numerics: ", message.empty() ? "the values are not all finite" : message),
+                .where = "",
+                .why = cat(nans, " NaN and ", infinities, " infinite of ", n, n == 1 ? " element" : " elements", ", the first at ",
+                           index_text(index), ": ", value),
+                .fix = "look at what computes it: a division by 0, a log of 0, an overflow"});
+}
+
 namespace cpu {
 
 void print(Stream&, std::span<const View* const> values, std::span<const View* const>, const PrintText& text) {
@@ -215,16 +228,7 @@ void check_numerics(Stream&, const View& x, const View& y, std::string message) 
     if (first < 0) first = i;
     ++(std::isnan(value) ? nans : infinities);
   }
-  if (first >= 0) {
-    std::vector<int64_t> index(size_t(x.rank));
-    for (int64_t a = x.rank - 1, rest = first; a >= 0; --a) index[size_t(a)] = rest % x.shape[a], rest /= x.shape[a];
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat("check_numerics: ", message.empty() ? "the values are not all finite" : message),
-                 .where = "",
-                 .why = cat(nans, " NaN and ", infinities, " infinite of ", n, n == 1 ? " element" : " elements", ", the first at ",
-                            index_text(index), ": ", number_text(in[first])),
-                 .fix = "look at what computes it: a division by 0, a log of 0, an overflow"});
-  }
+  if (first >= 0) throw not_finite(message, nans, infinities, first, number_text(in[first]), {x.shape, size_t(x.rank)});
   if (n && y.data != x.data) std::memcpy(y.data, x.data, size_t(n) * sizeof(T));
 }
 

@@ -36,8 +36,8 @@ struct Add {
   }
 };
 
-Error gather_error(const Fault& f) { return index_error("gather", f); }
-Error scatter_error(const Fault& f) { return index_error("scatter_add", f); }
+Error gather_error(const Fault& f, const std::string&) { return index_error("gather", f); }
+Error scatter_error(const Fault& f, const std::string&) { return index_error("scatter_add", f); }
 
 }  // namespace
 

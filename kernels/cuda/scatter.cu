@@ -63,8 +63,8 @@ struct CombineBy {
   }
 };
 
-Error scatter_error(const Fault& f) { return index_error("scatter", f); }
-Error ravel_error(const Fault& f) {
+Error scatter_error(const Fault& f, const std::string&) { return index_error("scatter", f); }
+Error ravel_error(const Fault& f, const std::string&) {
   return Error(ErrorKind::index, {.what = cat("index: index ", f.value, " is out of range for an axis of length ", f.limit),
                                   .where = cat("indices of axis ", f.which),
                                   .why = f.limit ? cat("indices are from ", -f.limit, " to ", f.limit - 1) : "the axis has no elements",
@@ -105,14 +105,13 @@ void copy_if_apart(Stream& stream, const View& x, const View& y) {
 
 }  // namespace
 
-void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, uint64_t* keys, int64_t* places,
-                  Error (*describe)(const Fault&)) {
+void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, uint64_t* keys, int64_t* places, DescribeFault describe) {
   launch<make_index_keys>(stream, over(s.batch * s.count), static_cast<const void*>(indices.data), indices.dtype, keys, places, s,
                           stream.backend->fault_site(stream, describe));
   sort_pairs(stream, keys, places, s.batch * s.count);
 }
 
-void check_indices(Stream& stream, const View& indices, const GatherSizes& s, Error (*describe)(const Fault&)) {
+void check_indices(Stream& stream, const View& indices, const GatherSizes& s, DescribeFault describe) {
   if (indices.size() == 0) return;
   launch<check_index_elements>(stream, over(indices.size()), static_cast<const void*>(indices.data), indices.dtype, indices.size(),
                                s.length, stream.backend->fault_site(stream, describe));

@@ -1,4 +1,4 @@
-// Services of a stream's backend to GPU kernels: scratch memory for a launch, and reports of bad indices.
+// Services of a stream's backend to GPU kernels: scratch memory for a launch, and reports of bad data.
 #pragma once
 #include "kernels/cuda/device.h"
 #include "runtime/core/view.h"
@@ -22,15 +22,20 @@ class Scratch {
 // Works for every dtype, because 0 is all bits 0. y: contiguous.
 void zero(Stream& stream, const View& y);  // pad_slice.cu
 
-// Reports a bad index. Only the first report on the device counts, until it has been taken.
-LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
-  if (!site.record || atomic_cas(&site.record->launch, 0u, site.launch) != 0u) return;
+// Whether the caller may report: only the first report on the device counts, until it has been taken.
+LAMINA_DEVICE bool may_report(const FaultSite& site) { return site.record && atomic_cas(&site.record->launch, 0u, site.launch) == 0u; }
+// After may_report().
+LAMINA_DEVICE void fill_report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
   site.record->which = which;
   site.record->value = value, site.record->limit = limit, site.record->place = place;
 #if defined(__CUDA_ARCH__)
   __threadfence_system();
 #endif
   site.record->ready = 1;
+}
+// Reports a bad index.
+LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
+  if (may_report(site)) fill_report(site, which, value, limit, place);
 }
 
 }  // namespace lamina::kernels::cuda

@@ -17,7 +17,7 @@ namespace {
 using section::BlockPlan;
 using section::BlockSection;
 
-Error describe(const Fault& f) {
+Error describe(const Fault& f, const std::string&) {
   if (f.which == resident::kBadLabel)
     return label_out_of_range(f.value, f.limit, f.place, "; nothing that depends on the loss has changed");
   return Error(ErrorKind::device, {.what = "a section waited too long for its other blocks and stopped",

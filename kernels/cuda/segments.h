@@ -17,10 +17,9 @@ inline Error index_error(const char* op, const Fault& f) {
 
 // Sorts keys[batch * count]: b * (length + 1) + index, and the number of each update. An index out of range is reported and becomes
 // `length`.
-void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, uint64_t* keys, int64_t* places,
-                  Error (*describe)(const Fault&));
+void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, uint64_t* keys, int64_t* places, DescribeFault describe);
 // For results without elements, whose indices are still checked.
-void check_indices(Stream& stream, const View& indices, const GatherSizes& s, Error (*describe)(const Fault&));
+void check_indices(Stream& stream, const View& indices, const GatherSizes& s, DescribeFault describe);
 
 // One thread per update and column; the thread of the first update of an index applies the whole group.
 template <class T, class Combine>
@@ -43,7 +42,7 @@ combine_groups(const uint64_t* keys, const int64_t* places, const T* updates, T*
 // y[b, o, index, :] = combine(it, update) for each update in order; half types are floats until the last one. All contiguous.
 template <class T, class Combine>
 void combine_segments(Stream& stream, const View& updates, const View& indices, const View& y, const GatherSizes& s, Combine combine,
-                      Error (*describe)(const Fault&)) {
+                      DescribeFault describe) {
   if (s.batch * s.outer * s.inner * s.count == 0 || s.length == 0) return check_indices(stream, indices, s, describe);
   const Scratch<uint64_t> keys(stream, s.batch * s.count);
   const Scratch<int64_t> places(stream, s.batch * s.count);

@@ -27,7 +27,7 @@ cross_entropy_rows(const T* logits, const void* labels, DType label_type, T* los
   }
 }
 
-Error bad_label(const Fault& f) { return label_out_of_range(f.value, f.limit, f.place); }
+Error bad_label(const Fault& f, const std::string&) { return label_out_of_range(f.value, f.limit, f.place); }
 
 }  // namespace
 

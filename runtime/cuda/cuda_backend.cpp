@@ -307,8 +307,8 @@ void CudaBackend::copy(Stream& stream, void* to, const void* from, size_t bytes,
     opened.staging->to_host(stream, to, from, bytes);
 }
 
-FaultSite CudaBackend::fault_site(Stream& stream, Error (*describe)(const Fault&)) {
-  return {open(stream.device).fault, faults_.add(describe, launching.name, launching.line)};
+FaultSite CudaBackend::fault_site(Stream& stream, DescribeFault describe, const std::string& about) {
+  return {open(stream.device).fault, faults_.add(describe, about, launching.name, launching.line)};
 }
 
 void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) {

@@ -47,7 +47,7 @@ class CudaBackend final : public Backend, public JoinsPeers {
   void free(Stream& stream, void* data, size_t bytes) override;
   void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override;
 
-  FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&)) override;
+  FaultSite fault_site(Stream& stream, DescribeFault describe, const std::string& about = {}) override;
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
   void* memory_of_recording(const void* owner, std::span<const char> contents) override;
   std::unique_ptr<LaunchGraph> launch_graph(Device device) override;  // null with LAMINA_CUDA_GRAPHS=off

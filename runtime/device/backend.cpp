@@ -6,7 +6,7 @@
 
 namespace lamina {
 
-FaultSite Backend::fault_site(Stream&, Error (*)(const Fault&)) { return {}; }
+FaultSite Backend::fault_site(Stream&, DescribeFault, const std::string&) { return {}; }
 
 void* Backend::memory_of_recording(const void*, std::span<const char>) { return nullptr; }
 

@@ -55,8 +55,8 @@ class LAMINA_API Backend {
   // change between calls.
   virtual void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) = 0;
   // For a kernel's launch code: where the kernel reports a bad element, such as an index out of range. The next wait throws the first
-  // report on the stream's device, worded by `describe`. Backends whose kernels throw return an empty site.
-  virtual FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&));
+  // report on the stream's device, worded by `describe` and `about`. Backends whose kernels throw return an empty site.
+  virtual FaultSite fault_site(Stream& stream, DescribeFault describe, const std::string& about = {});
   // Null where launches gain nothing by it. Destroyed before the streams that it ran on.
   virtual std::unique_ptr<LaunchGraph> launch_graph(Device device);
 

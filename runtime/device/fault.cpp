@@ -2,9 +2,9 @@
 
 namespace lamina {
 
-unsigned FaultLog::add(Error (*describe)(const Fault&), const char* instruction, SourceLine line) {
+unsigned FaultLog::add(DescribeFault describe, const std::string& about, const char* instruction, SourceLine line) {
   std::lock_guard lock(mutex_);
-  const auto [place, is_new] = numbers_.try_emplace({describe, line.id, instruction}, unsigned(entries_.size()) + 1);
+  const auto [place, is_new] = numbers_.try_emplace({describe, about, line.id, instruction}, unsigned(entries_.size()) + 1);
   if (is_new) entries_.push_back(&place->first);
   return place->second;
 }
@@ -14,8 +14,8 @@ std::optional<Error> FaultLog::take(Fault& record) {
   const Fault fault = record;
   record = {};
   std::lock_guard lock(mutex_);
-  const auto& [describe, line, instruction] = *entries_.at(fault.launch - 1);
-  Error error = describe(fault).at(cat("instruction ", instruction));
+  const auto& [describe, about, line, instruction] = *entries_.at(fault.launch - 1);
+  Error error = describe(fault, about).at(cat("instruction ", instruction));
   return line ? error.at(text(SourceLine{line})) : error;
 }
 

@@ -27,16 +27,19 @@ struct FaultSite {
   unsigned launch = 0;
 };
 
+// Words a fault. `about`: what the launch's host code gave to fault_site, such as a message of the user's.
+using DescribeFault = Error (*)(const Fault&, const std::string& about);
+
 // The launches that may report. Launches of one instruction share a number for ever, because a recorded launch may report much later.
 class LAMINA_API FaultLog {
  public:
   // `instruction` and `line` become part of the error.
-  unsigned add(Error (*describe)(const Fault&), const char* instruction, SourceLine line);
+  unsigned add(DescribeFault describe, const std::string& about, const char* instruction, SourceLine line);
   // The error of a filled record, which is then free again; empty if there is none.
   std::optional<Error> take(Fault& record);
 
  private:
-  using Entry = std::tuple<Error (*)(const Fault&), uint32_t, std::string>;  // describe, line id, instruction
+  using Entry = std::tuple<DescribeFault, std::string, uint32_t, std::string>;  // describe, about, line id, instruction
   Mutex mutex_;
   std::map<Entry, unsigned> numbers_;  // from 1
   std::vector<const Entry*> entries_;

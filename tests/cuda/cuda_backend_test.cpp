@@ -275,7 +275,7 @@ TEST_F(Cuda, NamesTheInstructionWhoseLaunchFailed) {
 TEST_F(Cuda, ThrowsWhatAKernelReportedAtTheNextWaitWithItsInstructionAndLine) {
   Stream stream = backend.default_stream(gpu(0));
   const auto run = [](const KernelCall& call) {
-    const FaultSite site = call.stream.backend->fault_site(call.stream, [](const Fault& f) {
+    const FaultSite site = call.stream.backend->fault_site(call.stream, [](const Fault& f, const std::string&) {
       return Error(ErrorKind::index, {.what = cat("index ", f.value), .where = "indices", .why = "", .fix = ""});
     });
     ASSERT_NE(site.record, nullptr);
@@ -296,7 +296,7 @@ TEST_F(Cuda, LateFaultsNameTheRightInstruction) {
   static FaultSite site;
   const Kernel kernel{.run =
                           [](const KernelCall& call) {
-                            site = call.stream.backend->fault_site(call.stream, [](const Fault& f) {
+                            site = call.stream.backend->fault_site(call.stream, [](const Fault& f, const std::string&) {
                               return Error(ErrorKind::index, {.what = cat("index ", f.value), .where = "", .why = "", .fix = ""});
                             });
                           },

@@ -57,8 +57,8 @@ void EmulatedBackend::synchronize(Stream&) {
   if (std::optional<Error> error = log_.take(fault_)) throw *error;
 }
 
-FaultSite EmulatedBackend::fault_site(Stream&, Error (*describe)(const Fault&)) {
-  return {&fault_, log_.add(describe, instruction_, line_)};
+FaultSite EmulatedBackend::fault_site(Stream&, DescribeFault describe, const std::string& about) {
+  return {&fault_, log_.add(describe, about, instruction_, line_)};
 }
 
 size_t EmulatedBackend::bytes_in_use() {

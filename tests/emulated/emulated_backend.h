@@ -29,7 +29,7 @@ class EmulatedBackend final : public Backend {
   void free(Stream&, void* data, size_t bytes) override;  // fails the test for memory that it did not allocate
   void copy(Stream&, void* to, const void* from, size_t bytes, CopyKind) override;
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
-  FaultSite fault_site(Stream&, Error (*describe)(const Fault&)) override;
+  FaultSite fault_site(Stream&, DescribeFault describe, const std::string& about = {}) override;
 
   size_t bytes_in_use();
   int launches() const { return launches_; }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "kernels/argmax.h"
@@ -19,6 +20,7 @@
 #include "kernels/pad_slice.h"
 #include "kernels/random.h"
 #include "kernels/reduce.h"
+#include "kernels/report.h"
 #include "kernels/scatter.h"
 #include "kernels/softmax.h"
 #include "kernels/sort.h"
@@ -371,6 +373,27 @@ TEST_F(EmulatedFamilies, CopiesOfAnyStridesAgree) {
       BOTH(on_gpu, pad_slice)(STREAM(on_gpu), turned, out, place, c);
     });
   }
+}
+
+TEST_F(EmulatedFamilies, NumbersThatAreNotFiniteAreReportedWithTheWordsOfTheCpu) {
+  const auto error_of = [&](bool on_gpu, Buffer<float>& x) -> std::string {
+    Buffer<float> y(x.size());
+    const View in = view(x, {2, 1500}), out = view(y, {2, 1500});
+    try {
+      BOTH(on_gpu, check_numerics<float>)(STREAM(on_gpu), in, out, "the loss\nof today");
+      if (on_gpu) gpu.backend->synchronize(gpu);
+    } catch (const Error& e) {
+      return e.parts.what + ": " + e.parts.why;
+    }
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], x[i]) << i;
+    return "";
+  };
+  Buffer<float> x = numbers<float>(3000, 27);
+  for (const bool on_gpu : {false, true}) EXPECT_EQ(error_of(on_gpu, x), "");
+  x[1700] = -std::numeric_limits<float>::infinity(), x[1701] = std::nanf(""), x[2900] = std::nanf("");
+  for (const bool on_gpu : {false, true})
+    EXPECT_EQ(error_of(on_gpu, x),
+              "check_numerics: the loss\nof today: 2 NaN and 1 infinite of 3000 elements, the first at [1, 200]: -inf");
 }
 
 TEST_F(EmulatedFamilies, PoolsAndPositionsAgree) {

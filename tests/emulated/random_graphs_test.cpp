@@ -29,14 +29,6 @@ std::string wrong(const RandomGraph& random) {
   }
 }
 
-// With the results of check_numerics as inputs: no GPU has a kernel for it.
-RandomGraph for_a_gpu(const RandomGraph& random) {
-  std::vector<int> nodes;
-  for (int i = 0; i < random.graph.size(); ++i)
-    if (random.graph[i].op == &ops::def::check_numerics) nodes.push_back(i);
-  return nodes.empty() ? random : with_inputs_instead(random, nodes);
-}
-
 // Steps of the graph's sections.
 int steps_of(const RandomGraph& random) {
   int steps = 0;
@@ -53,8 +45,8 @@ TEST(RandomGraphs, AgreeWithDoublePrecisionOnTheEmulatedGpu) {
   Coverage coverage = no_coverage();
   long long steps = 0;
   for (int i = 0; i < count && !HasFailure(); ++i) {
-    const RandomGraph random = for_a_gpu(random_graph(
-        first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 120 : 60, .gradients = i % 4 != 3, .wide = i % 5 == 4}));
+    const RandomGraph random = random_graph(
+        first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 120 : 60, .gradients = i % 4 != 3, .wide = i % 5 == 4});
     count_ops(random.graph, coverage);
     steps += steps_of(random);
     if (wrong(random).empty()) continue;
