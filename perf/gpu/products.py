@@ -10,7 +10,7 @@ import argparse, sys
 import numpy as np
 
 import lamina as lm
-from check import train
+from check import RULES, train, train_in_double
 
 NAMES = ["float32", "tf32", "3xtf32", "bf16"]
 DIGITS = {"float32": 24, "tf32": 11, "3xtf32": 21, "bf16": 8}  # significant bits of operands; for 3xtf32: in effect
@@ -49,11 +49,11 @@ def main():
         large = max(compare(o.device, name, shape, False) for shape in LARGE)
         print(f"{name}: products of sections use {in_sections:.2f} of what sums may be off, large products {large:.2f} of what roundings may be")
         agree = agree and in_sections <= 1 and large <= 1
+    batches = train_in_double(3, 5, 20, RULES["SGD"])[-1]
     for name in NAMES:
-        optimizer = lambda: lm.optim.SGD(0.003)
-        want, _, _ = train("cpu:0", 3, 5, 20, optimizer)
+        want, _, _ = train("cpu:0", 3, batches, RULES["SGD"])
         with lm.config.set_matmul_precision(name):
-            got, _, _ = train(o.device, 3, 5, 20, optimizer)
+            got, _, _ = train(o.device, 3, batches, RULES["SGD"])
         apart = max(abs(a - b) / abs(a) for a, b in zip(want, got))
         print(f"{name}: losses of training differ by {apart:.1e} from the CPU's")
         agree = agree and apart <= 64 * 2.0**-min(DIGITS[name], 20)
