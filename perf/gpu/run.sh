@@ -4,6 +4,8 @@
 # run all the same, but for a build), 3 something is left. What it wrote is in build-gpu/, figures in perf/results/ too, and all of it after each stage in one archive,
 # build-gpu/results.tar.gz or LAMINA_GPU_ARCHIVE. Nothing is installed or downloaded: `pack`, on a
 # machine that has it, gathers in build-gpu/packed the headers and libraries that the build needs and the card's machine may lack; they are found there.
+# A build for another machine's card: LAMINA_GPU_ARCHITECTURE=90a perf/gpu/run.sh build. There, with the tree, build-gpu and a Python of the same version that has NumPy,
+# no build is needed: PYTHON=/path/to/python perf/gpu/run.sh check. LAMINA_GPU_BUILD names another folder than build-gpu.
 set -euo pipefail
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 build=${LAMINA_GPU_BUILD:-$root/build-gpu}
@@ -82,8 +84,8 @@ card_file() { nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr '
 
 build_stage() {
   local card before
-  card=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .) || true
-  [[ -n $card ]] || { ((dry)) && card=90; } || fail "nvidia-smi names no GPU" "fix: run this on a machine with an NVIDIA GPU and its driver, or add --dry-run"
+  card=${LAMINA_GPU_ARCHITECTURE:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)} || true
+  [[ -n $card ]] || { ((dry)) && card=90; } || fail "nvidia-smi names no GPU" "fix: run this on a machine with an NVIDIA GPU and its driver, set LAMINA_GPU_ARCHITECTURE=90a, or add --dry-run"
   [[ $card != 90 ]] || card=90a
   run 600 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLAMINA_CUDA=ON -DLAMINA_CUDA_ARCHITECTURES="$card" -DPython_EXECUTABLE="$python" -DCMAKE_PREFIX_PATH="$build/packed"
   # Microbenchmarks come first, and need nothing of Lamina.
@@ -98,7 +100,7 @@ build_stage() {
     cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/latencies" "$build/instructions" "$build/planted" | sha256sum >"$build/built"
     [[ $before == "$(<"$build/built")" ]] || rm -rf "$build/done" "$build/results"
   fi
-  doctor
+  [[ -n ${LAMINA_GPU_ARCHITECTURE:-} ]] || doctor
 }
 
 # First the latencies that decide between designs; then each instruction that the emulation has a twin of, the kernels of all ops, training, products and random graphs,
@@ -108,8 +110,9 @@ check_stage() {
   once latencies 60 bash -o pipefail -c '"$1" | tee "$2"' latencies "$build/latencies" "$build/latencies.json"
   ((dry)) || [[ ! -s $build/latencies.json ]] || cp "$build/latencies.json" "$results/latencies-$(card_file).json"
   once instructions 120 "$build/instructions"
-  once kernels 240 "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*'
-  once cudnn 240 env LAMINA_CUDNN=always "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*'
+  once kernels 240 "$python" "$root/perf/gpu/kernels.py" "$build/lamina_tests" --limit "$(($(left) - 10))"
+  once cudnn 120 env LAMINA_CUDNN=always "$python" "$root/perf/gpu/kernels.py" "$build/lamina_tests" --only 'conv2d*' --limit "$(($(left) - 10))"
+  once card 60 "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*-OnACard.TheKernelsOfAllOps*'
   once training 120 "$python" "$root/perf/gpu/check.py" --device gpu:0
   once epochs 120 env LAMINA_CUDA_INFEED=on "$python" "$root/perf/gpu/epochs.py" --device gpu:0 --json "$build/epochs.json"
   ((dry)) || [[ ! -s $build/epochs.json ]] || cp "$build/epochs.json" "$results/epochs-$(card_file).json"

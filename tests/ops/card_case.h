@@ -9,7 +9,8 @@ namespace lamina::tests {
 // double precision and checks the bytes beside the results. Adds failures. Returns the number of launches: 0 if a GPU has no kernel for the
 // op.
 int check_on_card(Backend& backend, const ir::OpDef& op, const OpCase& c);
-// All cases of every op, or every `one_in`-th. Gives up when twenty ops have failed.
+// All cases of the op; of every op, or every `one_in`-th. The latter gives up when twenty ops have failed.
+int check_op_on_card(Backend& backend, const std::string& name);
 int check_all_on_card(Backend& backend, int one_in = 1);
 
 }  // namespace lamina::tests

@@ -8,7 +8,7 @@ import lamina as lm
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "perf", "gpu"))
-import nets, times, tools  # noqa: E402
+import kernels, nets, times, tools  # noqa: E402
 
 
 def run(*command):
@@ -214,11 +214,31 @@ def test_random_graphs_are_counted_and_a_failure_is_shown(tmp_path):
     assert status == 1, said  # a skipped test has compared nothing
 
 
+def test_each_op_has_a_process_and_one_that_crashes_or_hangs_hides_no_other(tmp_path):
+    program = stub(tmp_path / "tests", """[[ $1 != --gtest_list_tests ]] || { printf 'Op_%s.\\n  AgreesWithItsReference\\n  ReadsBackFromItsText\\n' add bad conv2d slow transpose; exit; }
+case $LAMINA_TEST_OP in $BAD) echo wrong element; kill -11 $$ ;; $SLOW) exec sleep 60 ;; transpose) echo 0 launches ;; *) echo 8 launches ;; esac
+echo '[  PASSED  ] 1 test.'""")
+    command = [sys.executable, "perf/gpu/kernels.py", str(program), "--each", "2"]
+    status, said = run("env", "BAD=bad", "SLOW=slow", *command)
+    assert status == 1 and "bad: exit status -11\nwrong element\n" in said and "slow: took longer than 2 seconds\n" in said, said
+    assert said.endswith("3 of 5 ops agree in 16 launches\nnot well: bad, slow\nwithout a kernel of their own: transpose\n"), said
+    status, said = run("env", "BAD=none", "SLOW=none", *command)
+    assert status == 0 and "5 of 5 ops agree in 32 launches" in said, said
+    status, said = run("env", "BAD=none", "SLOW=slow", *command, "--only", "conv2d*")
+    assert status == 0 and said == "1 of 1 ops agree in 8 launches\n", said
+    status, said = run("env", "BAD=none", "SLOW=slow", *command, "--limit", "1.5")
+    assert status == 3 and "not tried: slow\n" in said, said
+    stub(tmp_path / "tests", "echo '[  SKIPPED ] 1 test'; [[ $1 != --gtest_list_tests ]] || echo Op_add.")
+    status, said = run(*command)
+    assert status == 1 and "not well: add" in said, said
+
+
 def test_the_filters_for_a_card_match_tests():
     """GoogleTest accepts a filter that matches nothing."""
     with open(os.path.join(ROOT, "perf/gpu/run.sh")) as f:
         assert "--gtest_filter=OnACard.*" in f.read()
-    for source, test in (("tests/cuda/on_a_card_test.cpp", "TEST(OnACard, "), ("tests/graph/compile/random_test.cpp", "TEST(Programs, AgreeOnAGpuOnRandomGraphs)")):
+    suite, test = kernels.TEST.split(".")
+    for source, test in (("tests/cuda/on_a_card_test.cpp", f"TEST({suite}, {test})"), ("tests/graph/compile/random_test.cpp", "TEST(Programs, AgreeOnAGpuOnRandomGraphs)")):
         with open(os.path.join(ROOT, source)) as f:
             assert test in f.read()
 
@@ -248,10 +268,12 @@ def test_what_a_profiler_sees_are_steps_of_training():
 
 def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
-    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "epochs.py": 1, "parts.py": 1, "/instructions": 3, "OnACard": 3, "NcclOnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
+    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "epochs.py": 1, "parts.py": 1, "/instructions": 3, "kernels.py": 2, "OnACard": 3, "NcclOnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
+    status, said = run("env", "LAMINA_GPU_ARCHITECTURE=80", "perf/gpu/run.sh", "--dry-run", "build")
+    assert status == 0 and "-arch=sm_80" in said and "doctor" not in said, "for a card of another machine"
     for words, why in ((["polish"], "there is no stage polish"), (["check"], "fix: perf/gpu/run.sh build"), (["time"], "time needs a word more"), (["--limit", "soon"], "--limit needs seconds"), ([], "no stage is named")):
         status, said = run("env", f"LAMINA_GPU_BUILD={tmp_path}", "perf/gpu/run.sh", *words)
         assert status == 1 and why in said
@@ -285,8 +307,8 @@ def test_a_stage_continues_after_failures_and_does_not_repeat_successes(tmp_path
     status, said, ran = check(doctor=1)
     assert status == 1 and ran == [] and "doctor has found that something is missing" in said, said
     status, said, ran = check(bad="products")
-    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "lamina_tests", "check.py", "epochs.py", "parts.py", "lamina_tests", "products.py", "graphs.py"], said
-    assert said.count(f"looks in {found}\n") == 4, "the C++ programs look where Python has found the libraries"
+    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "kernels.py", "kernels.py", "lamina_tests", "check.py", "epochs.py", "parts.py", "lamina_tests", "products.py", "graphs.py"], said
+    assert said.count(f"looks in {found}\n") == 3, "the C++ programs look where Python has found the libraries"
     assert {"logs/products.log", "done/graphs", "latencies.json"} < archived() and "done/products" not in archived(), "also when something has failed"
     assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"
     status, said, ran = check("--limit", "8", slow="products")
