@@ -14,7 +14,7 @@ namespace {
 constexpr int kNan = 0, kInfinity = 1, kMinusInfinity = 2;  // Fault::which: the first bad element
 
 template <class T>
-LAMINA_DEVICE_CALL void count_bad(const T* x, int64_t size, const FaultSite& site) {
+LAMINA_DEVICE_CALL void count_bad(const T* x, int64_t size, Fault& fault) {
   int64_t nans = 0, infinities = 0, first = -1;
   for (int64_t i = 0; i < size; ++i) {
     const compute_t<T> v = widen(x[i]);
@@ -23,7 +23,8 @@ LAMINA_DEVICE_CALL void count_bad(const T* x, int64_t size, const FaultSite& sit
     ++(scalar::isnan(v) ? nans : infinities);
   }
   const compute_t<T> v = widen(x[first]);
-  fill_report(site, scalar::isnan(v) ? kNan : v > 0 ? kInfinity : kMinusInfinity, nans, infinities, first);
+  fault.which = scalar::isnan(v) ? kNan : v > 0 ? kInfinity : kMinusInfinity;
+  fault.value = nans, fault.limit = infinities, fault.place = first;
 }
 
 // y: null where the elements are there already.
@@ -36,7 +37,7 @@ checked_elements(const T* x, T* y, int64_t size, FaultSite site) {
     if (y) y[i] = v;
     if (told || scalar::isfinite(compute_t<T>(widen(v)))) continue;
     told = true;
-    if (may_report(site)) count_bad(x, size, site);
+    report_by(site, [&](Fault& fault) { count_bad(x, size, fault); });
   }
 }
 

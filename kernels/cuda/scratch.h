@@ -22,12 +22,11 @@ class Scratch {
 // Works for every dtype, because 0 is all bits 0. y: contiguous.
 void zero(Stream& stream, const View& y);  // pad_slice.cu
 
-// Whether the caller may report: only the first report on the device counts, until it has been taken.
-LAMINA_DEVICE bool may_report(const FaultSite& site) { return site.record && atomic_cas(&site.record->launch, 0u, site.launch) == 0u; }
-// After may_report().
-LAMINA_DEVICE void fill_report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
-  site.record->which = which;
-  site.record->value = value, site.record->limit = limit, site.record->place = place;
+// Reports what `fill` writes to the record. Only the first report on the device counts, until it has been taken.
+template <class Fill>
+LAMINA_DEVICE void report_by(const FaultSite& site, Fill&& fill) {
+  if (!site.record || atomic_cas(&site.record->launch, 0u, site.launch) != 0u) return;
+  fill(*site.record);
 #if defined(__CUDA_ARCH__)
   __threadfence_system();
 #endif
@@ -35,7 +34,7 @@ LAMINA_DEVICE void fill_report(const FaultSite& site, int which, int64_t value, 
 }
 // Reports a bad index.
 LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
-  if (may_report(site)) fill_report(site, which, value, limit, place);
+  report_by(site, [&](Fault& fault) { fault.which = which, fault.value = value, fault.limit = limit, fault.place = place; });
 }
 
 }  // namespace lamina::kernels::cuda
