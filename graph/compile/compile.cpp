@@ -55,18 +55,18 @@ std::shared_ptr<const exec::Program> plan_graph(const ir::Graph& g, const Option
   return plan_within(g, options, std::move(program));
 }
 
-// A placement on several devices is taken only if its Program is faster than that of one device, by the same simulator.
+// A placement on other devices is taken only if its Program is faster than that of one device, by the same simulator.
 std::shared_ptr<const exec::Program> plan_placed(const ir::Graph& g, Placed placed, const Options& options) {
   std::shared_ptr<const exec::Program> program = plan_graph(placed.graph, options);
-  if (placed.on_several) {
+  if (placed.elsewhere) {
     const cost::Costs& costs = options.costs ? *options.costs : cost::Costs::here();
     const std::shared_ptr<const exec::Program> alone = plan_graph(on_one_device(g, options.device), options);
-    const double on_several = cost::simulate(*program, costs).microseconds, on_one = cost::simulate(*alone, costs).microseconds;
-    if (on_one <= on_several) {
+    const double elsewhere = cost::simulate(*program, costs).microseconds, on_one = cost::simulate(*alone, costs).microseconds;
+    if (on_one <= elsewhere) {
       program = alone;
       exec::Candidate one{cat("the program of ", options.device, " alone"), on_one, "taken"};
       placed.candidates[0].why =
-          cat("its program takes ", int64_t(on_several + 0.5), " us by the simulator, that of one device ", int64_t(on_one + 0.5), " us");
+          cat("its program takes ", int64_t(elsewhere + 0.5), " us by the simulator, that of one device ", int64_t(on_one + 0.5), " us");
       placed.candidates.insert(placed.candidates.begin(), std::move(one));
     }
   }

@@ -113,12 +113,14 @@ std::optional<Placed> place(const ir::Graph& g, const Options& options) {
     return out;
   }
   const Schedule schedule = best_schedule(units, costs, double(options.device_memory), out.candidates);
-  int used = -1;
   for (size_t u = 0; u < units.units.size(); ++u) {
     if (units.units[u].nodes.empty()) continue;
     const int d = schedule.device[u];
-    out.on_several = out.on_several || (used >= 0 && used != d);
-    used = d;
+    out.elsewhere = out.elsewhere || units.devices[size_t(d)] != options.device;
+  }
+  if (!out.elsewhere) {  // in the graph's own order: the schedule's would cut its sections
+    out.graph = on_one_device(g, options.device);
+    return out;
   }
   out.graph = placed_graph(g, units, schedule, options.device);
   return out;

@@ -51,8 +51,8 @@ LAMINA_API Schedule schedule_units(const Units& units, const cost::Costs& costs,
 LAMINA_API Schedule best_schedule(const Units& units, const cost::Costs& costs, double memory, std::vector<exec::Candidate>& candidates);
 
 struct Placed {
-  ir::Graph graph;                          // no node is on kAutomatic; ordered by the time at which nodes start
-  bool on_several = false;                  // devices
+  ir::Graph graph;                          // no node is on kAutomatic; ordered by the time at which nodes start if some are elsewhere
+  bool elsewhere = false;                   // whether not all is on the function's device
   std::vector<exec::Candidate> candidates;  // the one taken first
 };
 // Nothing when no node is on kAutomatic. Deterministic for given costs.

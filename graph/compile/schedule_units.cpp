@@ -15,14 +15,13 @@ class Scheduler {
   Scheduler(const Units& units, const cost::Costs& costs)
       : in_(units), costs_(costs), users_(units.units.size()), rank_(units.units.size()) {
     const size_t devices = in_.devices.size();
-    latency_.resize(devices * devices), per_byte_.resize(devices * devices), launch_.resize(devices);
-    for (size_t a = 0; a < devices; ++a) {
-      launch_[a] = costs_.launch(in_.devices[a]);
+    latency_.resize(devices * devices), per_byte_.resize(devices * devices), call_.resize(devices * devices);
+    for (size_t a = 0; a < devices; ++a)
       for (size_t b = 0; b < devices; ++b) {
         const cost::Link link = costs_.link(in_.devices[a], in_.devices[b]);
         latency_[a * devices + b] = link.latency, per_byte_[a * devices + b] = 1 / link.bytes;
+        call_[a * devices + b] = costs_.copy(in_.devices[a], in_.devices[b], 0);
       }
-    }
     for (size_t u = 0; u < users_.size(); ++u)
       for (int p : in_.units[u].after) users_[size_t(p)].push_back(int(u));
     // The longest way to the end, with the mean time of a unit and half of a copy's.
@@ -131,7 +130,8 @@ class Scheduler {
  private:
   double latency(int from, int to) const { return latency_[size_t(from) * in_.devices.size() + size_t(to)]; }
   double copy(int from, int to, double bytes) const {
-    return launch_[size_t(to)] + bytes * per_byte_[size_t(from) * in_.devices.size() + size_t(to)];
+    const size_t way = size_t(from) * in_.devices.size() + size_t(to);
+    return call_[way] + bytes * per_byte_[way];
   }
   void begin() {
     free_.assign(in_.devices.size(), 0), end_.assign(in_.units.size(), 0);
@@ -246,7 +246,7 @@ class Scheduler {
   const Units& in_;
   const cost::Costs& costs_;
   std::vector<std::vector<int>> users_;
-  std::vector<double> rank_, latency_, per_byte_, launch_;
+  std::vector<double> rank_, latency_, per_byte_, call_;  // call_: of a copy without bytes
   // Of the schedule being made.
   std::vector<double> free_, end_;  // per device, per unit
   std::vector<char> arrived_;       // per value and device

@@ -196,7 +196,8 @@ class UnitMaker {
     std::iota(into_.begin(), into_.end(), 0);
     const Device first = out_.devices[0];
     double hop = 0;
-    for (Device other : out_.devices) hop = std::max(hop, other == first ? 0 : costs_.link(first, other).latency + costs_.launch(other));
+    for (Device other : out_.devices)
+      hop = std::max(hop, other == first ? 0 : costs_.link(first, other).latency + costs_.copy(first, other, 0));
     for (size_t u = 0; u < nodes_.size(); ++u)
       for (const cost::Work& w : work_[u]) time_[u] += costs_.microseconds(w, first, 1);
     for (bool changed = true; changed;) {

@@ -23,6 +23,7 @@ def train(kind, places, layers, width, xs, steps, times):
             towers.append([lm.Variable(w) for w in start[number * layers : (number + 1) * layers]])
     weights = towers[0] + towers[1]
     rule = lm.optim.SGD(0.001)
+    rule.build(weights)
 
     @lm.function
     def step(x):
@@ -38,7 +39,14 @@ def train(kind, places, layers, width, xs, steps, times):
                             y = lm.tanh(y @ w)
                 halves.append(y)
             cost = lm.mean(lm.square(halves[0] - 0.5 * halves[1]))
-        rule.apply_gradients(zip(tape.gradient(cost, weights), weights))
+        gradients = tape.gradient(cost, weights)
+        for number, tower in enumerate(towers):  # an update on another device than its weight's would copy both there and back
+            own = gradients[number * layers : (number + 1) * layers]
+            if automatic:
+                rule.apply_gradients(zip(own, tower))
+            else:
+                with lm.device(places[number % len(places)]):
+                    rule.apply_gradients(zip(own, tower))
         return cost
 
     losses, least = [], float("inf")

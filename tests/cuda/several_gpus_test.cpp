@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "graph/autodiff/gradient.h"
+#include "graph/compile/place.h"
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
 #include "runtime/cuda/cuda_backend.h"
@@ -165,6 +167,44 @@ TEST_P(SeveralGpus, RandomGraphsGiveTheBitsOfOneDeviceAndAMissingWaitIsFound) {
   EXPECT_GE(found, tried / 2);
   std::printf("%d random graphs on 4 fake GPUs in parts of %d, seeds from %s; of %d without events %d were found\n", several, GetParam(),
               std::to_string(first).c_str(), tried, found);
+}
+
+// As perf/gpu/parts.py: half of the work could move, but 50 weights would be copied there and back.
+TEST_P(SeveralGpus, TowersWhoseWeightsAreOnOneDeviceStayThere) {
+  cuda_backend();  // opens the library with the kernels
+  replace_backend(DeviceKind::gpu, backend.get());
+  ir::Graph g;
+  g.place.device = kAutomatic;
+  const TensorType type{DType::f32, {64, 64}};
+  const ir::Value x = g.add_input(type);
+  std::vector<ir::Value> weights, ends;
+  for (int t = 0; t < 2; ++t) {
+    ir::Value y = x;
+    for (int i = 0; i < 50; ++i) {
+      weights.push_back(ops::read(g, g.add_resource({cat("w", t, "_", i), type})));
+      y = ops::tanh(g, ops::matmul(g, y, weights.back()));
+    }
+    ends.push_back(y);
+  }
+  const std::vector<int64_t> axes{0, 1};
+  const std::vector<ir::Value> loss{ops::mean(g, ops::square(g, ops::sub(g, ends[0], ends[1])), axes)};
+  const std::vector<ir::Value> gradients =
+      autodiff::gradient(g, {.targets = loss, .cotangents = {}, .sources = weights, .first_node = 0, .blocks = {}});
+  const ir::Value rate = ops::scalar(g, DType::f32, 0.001);
+  for (size_t i = 0; i < weights.size(); ++i) ops::assign(g, int(i), ops::sub(g, weights[i], ops::mul(g, gradients[i], rate)));
+  g.outputs = loss;
+  const cost::Costs costs{cost::CpuRates{}};
+  compile::Options options{.device = gpu(0), .input_devices = {gpu(0)}};
+  options.variable_devices.assign(weights.size(), gpu(0));
+  options.candidates = {gpu(0), gpu(1)};
+  options.costs = &costs;
+  const auto program = compile::compile(passes::optimize(g).graph, options);
+  std::string text;
+  for (const exec::Candidate& c : program->candidates) text += cat(c.name, ": ", c.microseconds, " us, ", c.why, "\n");
+  for (const exec::Instruction& i : program->instructions)
+    EXPECT_EQ(program->streams[size_t(i.stream)].device, gpu(0)) << i.name << "\n" << text;
+  const auto alone = compile::compile(compile::on_one_device(passes::optimize(g).graph, gpu(0)), options);
+  EXPECT_EQ(exec::print(*program), exec::print(*alone)) << "the schedule's order would cut the chains";
 }
 
 }  // namespace

@@ -120,6 +120,20 @@ TEST(Place, AChainOfAHundredLayersStaysWhole) {
   EXPECT_EQ(devices_of(*program).size(), 1u) << text_of(program->candidates);
 }
 
+// Each weight of a tower that moved would be copied there, and back after its update.
+TEST(Place, TrainedTowersStayOnTheGpuWithTheirWeights) {
+  Options gpus;
+  gpus.device = parse_device("null:h100");
+  gpus.candidates = {parse_device("null:h100"), parse_device("null:h100:1")};
+  gpus.costs = &kUsual;
+  gpus.input_devices = {gpus.device};
+  gpus.variable_devices.assign(100, gpus.device);
+  const Graph g = towers(2, 50, 64, true);
+  const auto program = compile::compile(g, gpus), alone = compile::compile(compile::on_one_device(g, gpus.device), gpus);
+  EXPECT_EQ(devices_of(*program), std::set<Device>{gpus.device}) << text_of(program->candidates);
+  EXPECT_EQ(exec::print(*program), exec::print(*alone)) << "the schedule's order would cut the chains";
+}
+
 TEST(Place, VariablesAndChosenDevicesAreConstraints) {
   Graph g;
   const TensorType type{DType::f32, {8, 8}};
