@@ -252,6 +252,18 @@ def test_tools_must_find_exactly_the_planted_bugs(tmp_path):
     for finds, ours, says, wanted in ((9, 0, "Race reported", 0), (0, 0, "Race reported", 1), (9, 9, "Race reported", 1), (9, 0, "Internal error", 1)):
         status, said = tool("sanitize", "racecheck", "planted", "true", FINDS=finds, OURS=ours, SAYS=says)
         assert status == wanted, said
+    # Words between warps of a block, and how many of them count as races.
+    inside, lines = min(tools.ordered_lines()), len(tools.ordered_lines())
+    assert 6 <= lines <= 20
+    race = "========= Error: Race reported between Write access at section_kernel(Arguments)+0x10 in /x/kernels/cuda/{0}\n=========     and Read access at section_kernel(Arguments)+0x90 in /x/kernels/cuda/{1} [3 hazards]\n=========\n"
+    summary = "========= RACECHECK SUMMARY: {} hazards displayed ({} errors, 0 warnings)\n"
+    ours = f"device_gpu.h:{inside + 1}"
+    stub(tmp_path / "compute-sanitizer", 'case "$*" in *" none") exit 0 ;; *planted*) echo "Race reported"; exit 9 ;; *) printf "%s" "$OURS"; exit 9 ;; esac')
+    for text, wanted in ((race.format(ours, ours) + summary.format(1, 1), 0), (2 * race.format(ours, ours) + summary.format(2, 2), 0), (race.format(ours, ours) + summary.format(2, 2), 1),
+                         (race.format(ours, "section_kernel.h:87") + summary.format(1, 1), 1), (race.format(ours, "device_gpu.h:1") + summary.format(1, 1), 1),
+                         (race.format(ours, ours) + race.format("section_kernel.h:84", "section_kernel.h:87") + summary.format(2, 2), 1), (race.format(ours, ours), 1), ("", 1)):
+        status, said = tool("sanitize", "racecheck", "planted", "true", OURS=text)
+        assert status == wanted, said
     stub(tmp_path / "ncu", 'echo "steps profiled: 2"; echo "==PROF== Disconnected"; echo \'"ID","Kernel Name","Block Size"\'; echo \'"","","block"\'\nfor i in $SEEN; do echo "\\"0\\",\\"$i(Table, int)\\",\\"(1, 1, 1)\\""; done')
     for seen, wanted in (("section_kernel section_kernel", 0), ("section_kernel", 1), ("section_kernel section_kernel fill", 1), ("section_kernel kernel_7", 1), ("", 1)):
         status, said = tool("profile", "kernel", "20", "true", SEEN=seen)
