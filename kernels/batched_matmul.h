@@ -16,8 +16,8 @@ void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool t
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// Sums along the inner axis in order, whatever its length, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), which
-// uses its own order. Only cuBLASLt applies the precision.
+// Sums along the inner axis in the order of kernels/cuda/product.h, unless the product is large enough for cuBLASLt
+// (runtime/cuda/products.h), which uses its own order. Only cuBLASLt applies the precision.
 template <class T>
 void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
                     Precision precision = Precision::float32);

@@ -33,7 +33,8 @@ void conv2d_grad_filter(Stream&, const View& x, const View& dy, const View& dw, 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// Large convolutions are run by cuDNN (runtime/cuda/convolutions.h), with its own order of sums.
+// Large convolutions are run by cuDNN (runtime/cuda/convolutions.h), with its own order of sums; others have that of
+// kernels/cuda/product.h.
 using cpu::ConvSizes;
 template <class T>
 void conv2d(Stream&, const View& x, const View& w, const View& y, ConvSizes sizes);

@@ -12,53 +12,94 @@ namespace {
 struct Place {
   int64_t image, row, column;
 };
-// Position p in images of height x width.
-LAMINA_DEVICE Place place_of(int64_t p, int64_t height, int64_t width) { return {p / width / height, p / width % height, p % width}; }
+// Positions in images of height x width.
+struct Images {
+  Divider height, width;
+  LAMINA_DEVICE Place place(int64_t p) const {
+    const int64_t column = width.split(p), row = height.split(p);
+    return {p, row, column};
+  }
+};
+struct InWindow {
+  int64_t row, column, channel;
+};
+// Elements under a window of that width, with `depth` channels or filters.
+struct Window {
+  Divider width, depth;
+  LAMINA_DEVICE InWindow place(int64_t k) const {
+    const int64_t channel = depth.split(k), column = width.split(k);
+    return {k, column, channel};
+  }
+};
 
 // The elements of x under the window: element (position in y, (a, b, c)); 0 outside of the image.
 template <class T>
-struct Seen {
-  const T* x;
-  ConvSizes s;
-  int64_t group = 0;
-  LAMINA_DEVICE void start(int64_t batch) { group = batch; }
+class Seen {
+ public:
+  Seen(const T* x, const ConvSizes& s)
+      : x_(x),
+        s_(s),
+        images_{Divider(s.out_height), Divider(s.out_width)},
+        window_{Divider(s.window_width), Divider(s.channels / s.groups)} {}
+  LAMINA_DEVICE void start(int64_t batch) { first_channel_ = batch * window_.depth.length(); }
   LAMINA_DEVICE compute_t<T> at(int64_t place, int64_t k) const {
-    const int64_t channels = s.channels / s.groups, c = k % channels, b = k / channels % s.window_width, a = k / channels / s.window_width;
-    const Place y = place_of(place, s.out_height, s.out_width);
-    const int64_t row = y.row * s.stride_height + a * s.dilation_height - s.before_height;
-    const int64_t column = y.column * s.stride_width + b * s.dilation_width - s.before_width;
-    if (row < 0 || row >= s.height || column < 0 || column >= s.width) return compute_t<T>(0);
-    return widen(x[((y.image * s.height + row) * s.width + column) * s.channels + group * channels + c]);
+    const InWindow in = window_.place(k);
+    const Place y = images_.place(place);
+    const int64_t row = y.row * s_.stride_height + in.row * s_.dilation_height - s_.before_height;
+    const int64_t column = y.column * s_.stride_width + in.column * s_.dilation_width - s_.before_width;
+    if (row < 0 || row >= s_.height || column < 0 || column >= s_.width) return compute_t<T>(0);
+    return widen(x_[((y.image * s_.height + row) * s_.width + column) * s_.channels + first_channel_ + in.channel]);
   }
+
+ private:
+  const T* x_;
+  ConvSizes s_;
+  Images images_;
+  Window window_;
+  int64_t first_channel_ = 0;
 };
 template <class T>
 struct PlacesByWindow : Seen<T> {
+  using Seen<T>::Seen;
   static constexpr bool depth_is_near = true;
   LAMINA_DEVICE compute_t<T> operator()(int64_t place, int64_t k) const { return this->at(place, k); }
 };
 template <class T>
 struct WindowByPlaces : Seen<T> {
+  using Seen<T>::Seen;
   static constexpr bool depth_is_near = false;
   LAMINA_DEVICE compute_t<T> operator()(int64_t k, int64_t place) const { return this->at(place, k); }
 };
 
 // The transpose: element (position in x, (a, b, filter)) of dy; 0 where the window has no position.
 template <class T>
-struct Reaching {
-  const T* dy;
-  ConvSizes s;
-  int64_t group = 0;
+class Reaching {
+ public:
   static constexpr bool depth_is_near = true;
-  LAMINA_DEVICE void start(int64_t batch) { group = batch; }
+  Reaching(const T* dy, const ConvSizes& s)
+      : dy_(dy),
+        s_(s),
+        images_{Divider(s.height), Divider(s.width)},
+        window_{Divider(s.window_width), Divider(s.filters / s.groups)},
+        stride_height_(s.stride_height),
+        stride_width_(s.stride_width) {}
+  LAMINA_DEVICE void start(int64_t batch) { first_filter_ = batch * window_.depth.length(); }
   LAMINA_DEVICE compute_t<T> operator()(int64_t place, int64_t k) const {
-    const int64_t filters = s.filters / s.groups, o = k % filters, b = k / filters % s.window_width, a = k / filters / s.window_width;
-    const Place x = place_of(place, s.height, s.width);
-    const int64_t row = x.row + s.before_height - a * s.dilation_height, column = x.column + s.before_width - b * s.dilation_width;
-    if (row < 0 || column < 0 || row % s.stride_height || column % s.stride_width) return compute_t<T>(0);
-    const int64_t i = row / s.stride_height, j = column / s.stride_width;
-    if (i >= s.out_height || j >= s.out_width) return compute_t<T>(0);
-    return widen(dy[((x.image * s.out_height + i) * s.out_width + j) * s.filters + group * filters + o]);
+    const InWindow in = window_.place(k);
+    const Place x = images_.place(place);
+    int64_t i = x.row + s_.before_height - in.row * s_.dilation_height, j = x.column + s_.before_width - in.column * s_.dilation_width;
+    if (i < 0 || j < 0 || stride_height_.split(i) != 0 || stride_width_.split(j) != 0) return compute_t<T>(0);
+    if (i >= s_.out_height || j >= s_.out_width) return compute_t<T>(0);
+    return widen(dy_[((x.image * s_.out_height + i) * s_.out_width + j) * s_.filters + first_filter_ + in.channel]);
   }
+
+ private:
+  const T* dy_;
+  ConvSizes s_;
+  Images images_;
+  Window window_;
+  Divider stride_height_, stride_width_;
+  int64_t first_filter_ = 0;
 };
 
 // One group's part of rows of `width` elements: element (column, row).
@@ -74,12 +115,14 @@ struct GroupColumns {
 template <class T>
 struct TurnedFilters {
   const T* w;
-  int64_t channels, filters, groups, group = 0;  // channels per group
+  int64_t channels, filters;  // channels per group
+  Divider own;                // filters per group
+  int64_t group = 0;
   static constexpr bool depth_is_near = true;
   LAMINA_DEVICE void start(int64_t batch) { group = batch; }
   LAMINA_DEVICE compute_t<T> operator()(int64_t channel, int64_t k) const {
-    const int64_t own = filters / groups;
-    return widen(w[(k / own * channels + channel) * filters + group * own + k % own]);
+    const int64_t filter = own.split(k);
+    return widen(w[(k * channels + channel) * filters + group * own.length() + filter]);
   }
 };
 template <class T>
@@ -98,7 +141,7 @@ template <class T>
 void conv2d(Stream& stream, const View& x, const View& w, const View& y, ConvSizes s) {
   if (library_convolution(stream, lamina::cuda::ConvolutionKind::forward, s, x, w, y)) return;
   const int64_t own = s.filters / s.groups;
-  product<compute_t<T>>(stream, PlacesByWindow<T>{{x.as<const T>(), s}}, GroupColumns<T>{w.as<const T>(), s.filters, own},
+  product<compute_t<T>>(stream, PlacesByWindow<T>(x.as<const T>(), s), GroupColumns<T>{w.as<const T>(), s.filters, own},
                         StoreColumns<T>{y.as<T>(), s.filters, own}, s.groups, s.images * s.out_height * s.out_width, own,
                         s.window_height * s.window_width * (s.channels / s.groups));
 }
@@ -107,7 +150,8 @@ template <class T>
 void conv2d_grad_input(Stream& stream, const View& dy, const View& w, const View& dx, ConvSizes s) {
   if (library_convolution(stream, lamina::cuda::ConvolutionKind::grad_input, s, dy, w, dx)) return;
   const int64_t channels = s.channels / s.groups;
-  product<compute_t<T>>(stream, Reaching<T>{dy.as<const T>(), s}, TurnedFilters<T>{w.as<const T>(), channels, s.filters, s.groups},
+  product<compute_t<T>>(stream, Reaching<T>(dy.as<const T>(), s),
+                        TurnedFilters<T>{w.as<const T>(), channels, s.filters, Divider(s.filters / s.groups)},
                         StoreColumns<T>{dx.as<T>(), s.channels, channels}, s.groups, s.images * s.height * s.width, channels,
                         s.window_height * s.window_width * (s.filters / s.groups));
 }
@@ -116,7 +160,7 @@ template <class T>
 void conv2d_grad_filter(Stream& stream, const View& x, const View& dy, const View& dw, ConvSizes s) {
   if (library_convolution(stream, lamina::cuda::ConvolutionKind::grad_filter, s, x, dy, dw)) return;
   const int64_t own = s.filters / s.groups;
-  product<compute_t<T>>(stream, WindowByPlaces<T>{{x.as<const T>(), s}}, GroupColumns<T>{dy.as<const T>(), s.filters, own},
+  product<compute_t<T>>(stream, WindowByPlaces<T>(x.as<const T>(), s), GroupColumns<T>{dy.as<const T>(), s.filters, own},
                         StoreColumns<T>{dw.as<T>(), s.filters, own}, s.groups, s.window_height * s.window_width * (s.channels / s.groups),
                         own, s.images * s.out_height * s.out_width);
 }

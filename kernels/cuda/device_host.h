@@ -8,6 +8,8 @@
 #include <functional>
 #include <source_location>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #define LAMINA_KERNEL(...) inline void
 #define LAMINA_ARGUMENT const
@@ -43,6 +45,12 @@ struct Counts {
   int64_t launches = 0, blocks = 0, block_barriers = 0, warp_barriers = 0, switches = 0;
 };
 Counts& counts();
+// Instead of running the launches that `start` makes, returns their shapes.
+struct Launch {
+  std::string kernel;
+  LaunchShape shape;
+};
+std::vector<Launch> launches_of(const std::function<void()>& start);
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -123,6 +123,34 @@ inline LaunchShape over_warps(int64_t n) { return over(n < kMostBlocks * kThread
 LAMINA_DEVICE int64_t first_warp() { return first_element() / kWarp; }
 LAMINA_DEVICE int64_t all_warps() { return all_threads() / kWarp; }
 
+// A length, prepared on the host so that a thread divides by it with one multiplication, if the dividend is below 2^31. The quotient's
+// error must stay below 1 / length: with 2^(31 + bits) / length rounded up, it is below dividend / 2^(31 + bits).
+class Divider {
+ public:
+  Divider() = default;
+  explicit Divider(int64_t length) : length_(length) {
+    if (length < 2 || length > 0x7fffffff) return;
+    unsigned bits = 1;
+    while ((int64_t{1} << bits) < length) ++bits;
+    multiplier_ = unsigned((((uint64_t{1} << (31 + bits)) + uint64_t(length) - 1) / uint64_t(length))), shift_ = bits - 1;
+  }
+  LAMINA_DEVICE int64_t length() const { return length_; }
+  LAMINA_DEVICE int64_t quotient(int64_t i) const {
+    if (multiplier_ != 0 && uint64_t(i) <= 0x7fffffffu) return int64_t(unsigned(uint64_t(unsigned(i)) * multiplier_ >> 32) >> shift_);
+    return length_ == 1 ? i : i / length_;
+  }
+  // i becomes the quotient; returns the remainder.
+  LAMINA_DEVICE int64_t split(int64_t& i) const {
+    const int64_t whole = i, next = quotient(i);
+    i = next;
+    return whole - next * length_;
+  }
+
+ private:
+  int64_t length_ = 1;
+  unsigned multiplier_ = 0, shift_ = 0;
+};
+
 // Axes in row-major order with one operand's strides. Axes of length 1 are dropped, and neighbours that form one stride are merged.
 struct Axes {
   int rank = 0;

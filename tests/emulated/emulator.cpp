@@ -99,6 +99,7 @@ const std::function<void()>* body = nullptr;
 std::mt19937 chance;
 std::vector<std::unique_ptr<Block>> blocks;
 LaunchShape shape;
+std::vector<Launch>* listed = nullptr;  // launches are not run, but listed here
 
 // --- contexts ---
 #if defined(__x86_64__)
@@ -373,6 +374,19 @@ void fail(const std::string& why) {
   std::abort();
 }
 
+std::vector<Launch> launches_of(const std::function<void()>& start) {
+  std::vector<Launch> out;
+  listed = &out;
+  try {
+    start();
+  } catch (...) {
+    listed = nullptr;
+    throw;
+  }
+  listed = nullptr;
+  return out;
+}
+
 void run(const LaunchShape& wanted, const std::function<void()>& thread, const char* name) {
   const std::string what = std::string(name) + ": ";
   if (wanted.threads == 0 || wanted.threads % kWarp || wanted.threads > 1024)
@@ -384,6 +398,7 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
   if (wanted.cooperative && count > the_settings.resident_blocks)
     throw Failure(what + "more blocks than can be resident at once: " + std::to_string(count));
   if (running) throw Failure(what + "launched by a kernel");
+  if (listed) return listed->push_back({name, wanted});
   shape = wanted;
   body = &thread;
   pauses = 0;

@@ -170,8 +170,17 @@ TEST_F(EmulatedFamilies, CrossEntropyAgreesAndReportsABadLabel) {
 }
 
 TEST_F(EmulatedFamilies, ProductsAgree) {
-  for (const auto& [m, n, k] :
-       std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {20, 64, 64}, {65, 63, 17}, {3, 130, 16}, {128, 1, 50}, {0, 3, 4}, {2, 3, 0}})
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                   {20, 64, 64},
+                                                                   {65, 63, 17},
+                                                                   {3, 130, 16},
+                                                                   {128, 1, 50},
+                                                                   {0, 3, 4},
+                                                                   {2, 3, 0},
+                                                                   {3, 70, 511},
+                                                                   {5, 2, 512},
+                                                                   {2, 3, 1030},
+                                                                   {1, 1, 40000}})
     for (const int transposes : {0, 1, 2, 3}) {
       SCOPED_TRACE(cat(m, " x ", n, " x ", k, ", transposes ", transposes));
       const bool ta = transposes & 1, tb = transposes & 2;
@@ -191,8 +200,10 @@ TEST_F(EmulatedFamilies, ProductsAgree) {
 
 TEST_F(EmulatedFamilies, ConvolutionsAndTheirGradientsAgree) {
   using kernels::cpu::ConvSizes;
-  for (const ConvSizes& s : {ConvSizes{1, 1, 1, 1, 1, 1, 1, 1, 1}, ConvSizes{2, 9, 7, 4, 5, 4, 6, 3, 2, 2, 2, 1, 1, 1, 1, 2},
-                             ConvSizes{1, 8, 8, 3, 4, 8, 70, 3, 3, 1, 1, 2, 1, 0, 1, 1}, ConvSizes{0, 4, 4, 2, 4, 4, 2, 1, 1}}) {
+  for (const ConvSizes& s :
+       {ConvSizes{1, 1, 1, 1, 1, 1, 1, 1, 1}, ConvSizes{2, 9, 7, 4, 5, 4, 6, 3, 2, 2, 2, 1, 1, 1, 1, 2},
+        ConvSizes{1, 8, 8, 3, 4, 8, 70, 3, 3, 1, 1, 2, 1, 0, 1, 1}, ConvSizes{0, 4, 4, 2, 4, 4, 2, 1, 1},
+        ConvSizes{3, 16, 16, 4, 16, 16, 4, 3, 3, 1, 1, 1, 1, 1, 1, 2}, ConvSizes{1, 3, 3, 64, 3, 3, 2, 3, 3, 1, 1, 1, 1, 1, 1}}) {
     SCOPED_TRACE(cat("images ", s.images, ", channels ", s.channels, ", filters ", s.filters));
     const int64_t nx = s.images * s.height * s.width * s.channels, ny = s.images * s.out_height * s.out_width * s.filters;
     const int64_t nw = s.window_height * s.window_width * (s.channels / s.groups) * s.filters;
