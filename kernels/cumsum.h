@@ -36,6 +36,7 @@ LAMINA_API void cumsum(Stream&, const View& x, const View& out, int axis, bool r
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// Floating types on axes longer than 1024 with few parallel lines: sums of runs of 1024 are computed first, then added to the runs' own.
+// Floating types on axes longer than 128 with fewer than 32,768 parallel lines: sums of runs of 128 are computed first, then their
+// cumulative sums in the same way, then those of the runs' elements.
 void cumsum(Stream&, const View& x, const View& out, int axis, bool reverse, bool exclusive);
 }  // namespace lamina::kernels::cuda

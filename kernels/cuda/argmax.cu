@@ -1,4 +1,5 @@
-// Long lines: one warp each, every lane takes the first maximum of every 32nd element. Short lines: one thread each. Memory-bound.
+// Long lines: one warp or block each, every thread takes the first maximum of every 32nd or 256th element. Short lines: one thread each.
+// Memory-bound.
 #include "kernels/argmax.h"
 
 #include "kernels/cuda/element.h"
@@ -7,7 +8,7 @@
 namespace lamina::kernels::cuda {
 namespace {
 
-constexpr int64_t kLong = 64;  // elements of a line
+constexpr int64_t kLong = 64, kVeryLong = 2048;  // elements of a line: a warp or a block has it
 
 struct Job {
   const char* x;
@@ -40,14 +41,15 @@ argmax_lines(Job job) {
   }
 }
 
-template <class T>
+template <class T, bool by_block>
 LAMINA_KERNEL(256)
 argmax_long_lines(Job job) {
-  for (int64_t o = first_warp(); o < job.outputs.size; o += all_warps()) {
+  constexpr int64_t step = by_block ? kThreads : kWarp;
+  for (int64_t o = by_block ? block_index() : first_warp(); o < job.outputs.size; o += by_block ? block_count() : all_warps()) {
     const int64_t base = job.outputs.offset(o);
-    int64_t at = lane();  // a line has at least as many elements as lanes
+    int64_t at = by_block ? thread_index() : lane();  // a line has at least as many elements as threads
     T best = load_as<T>(job.x, job.type, base + at * job.step);
-    for (int64_t i = at + kWarp; i < job.length; i += kWarp) {
+    for (int64_t i = at + step; i < job.length; i += step) {
       const T v = load_as<T>(job.x, job.type, base + i * job.step);
       if (beats(v, i, best, at)) best = v, at = i;
     }
@@ -56,16 +58,32 @@ argmax_long_lines(Job job) {
       const int64_t i = shuffle_xor(at, bits);
       if (beats(v, i, best, at)) best = v, at = i;
     }
-    if (lane() == 0) job.out[o] = at;
+    if constexpr (by_block) {
+      LAMINA_SHARED(T, best_of_warp, kThreads / kWarp);
+      LAMINA_SHARED(int64_t, place_of_warp, kThreads / kWarp);
+      if (lane() == 0) best_of_warp[warp_index()] = best, place_of_warp[warp_index()] = at;
+      sync_block();
+      if (thread_index() == 0) {
+        for (unsigned w = 1; w < kThreads / kWarp; ++w)
+          if (beats(best_of_warp[w], place_of_warp[w], best, at)) best = best_of_warp[w], at = place_of_warp[w];
+        job.out[o] = at;
+      }
+      sync_block();
+    } else if (lane() == 0) {
+      job.out[o] = at;
+    }
   }
 }
 
 template <class T>
 void run(Stream& stream, const Job& job) {
-  if (job.length >= kLong)
-    launch<argmax_long_lines<T>>(stream, over_warps(job.outputs.size), job);
+  const int64_t lines = job.outputs.size;
+  if (job.length >= kVeryLong)
+    launch<argmax_long_lines<T, true>>(stream, over_blocks(lines), job);
+  else if (job.length >= kLong)
+    launch<argmax_long_lines<T, false>>(stream, over_warps(lines), job);
   else
-    launch<argmax_lines<T>>(stream, over(job.outputs.size), job);
+    launch<argmax_lines<T>>(stream, over(lines), job);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Integers: one Thrust prefix sum over all lines; each line subtracts the sum before it. Floating types: one thread per line. Few long
-// lines are cut into runs of 1024: first the runs' sums, then the prefix of each run, then the runs themselves, one thread each. Thrust's
-// order of additions is not fixed, which only integers tolerate.
+// Integers: one Thrust prefix sum over all lines; each line subtracts the sum before it. Floating types: one thread per line. If the lines
+// are too few to fill a card they are cut into runs of 128: first the runs' sums, then the cumulative sums of these in the same way, then
+// the runs themselves, one thread each. Thrust's order of additions is not fixed, which only integers tolerate.
 #include "kernels/cumsum.h"
 
 #include "kernels/cuda/element.h"
@@ -12,7 +12,7 @@
 namespace lamina::kernels::cuda {
 namespace {
 
-constexpr int64_t kRun = 1024, kManyLines = 4096;
+constexpr int64_t kRun = 128, kManyLines = 32768;
 
 struct Job {
   Line line;
@@ -35,18 +35,6 @@ sum_runs(Job job, const T* x, double* sums) {
     double sum = 0;
     for (int64_t i = first; i < end; ++i) sum += double(widen(x[place(job, unit % lines, i)]));
     sums[unit] = sum;
-  }
-}
-// sums[run, line] becomes the sum of all runs before it.
-LAMINA_KERNEL(256) add_runs(Job job, double* sums) {
-  const int64_t lines = job.line.outer * job.line.inner;
-  for (int64_t line = first_element(); line < lines; line += all_threads()) {
-    double sum = 0;
-    for (int64_t r = 0; r < job.runs; ++r) {
-      const double own = sums[r * lines + line];
-      sums[r * lines + line] = sum;
-      sum += own;
-    }
   }
 }
 template <class T>
@@ -83,16 +71,16 @@ LAMINA_KERNEL(256) give_sums(Job job, const void* x, DType type, const uint64_t*
   }
 }
 
+// out may be x.
 template <class T>
-void add_in_order(Stream& stream, const View& x, const View& out, Job job) {
+void add_in_order(Stream& stream, const T* x, T* out, Job job) {
   const int64_t lines = job.line.outer * job.line.inner;
   if (job.line.length > kRun && lines < kManyLines) job.run = kRun, job.runs = (job.line.length + kRun - 1) / kRun;
-  if (job.runs == 1)
-    return launch<scan_runs<T>>(stream, over(lines), job, x.as<const T>(), out.as<T>(), static_cast<const double*>(nullptr));
-  const Scratch<double> sums(stream, lines * job.runs);
-  launch<sum_runs<T>>(stream, over(lines * job.runs), job, x.as<const T>(), sums.data());
-  launch<add_runs>(stream, over(lines), job, sums.data());
-  launch<scan_runs<T>>(stream, over(lines * job.runs), job, x.as<const T>(), out.as<T>(), static_cast<const double*>(sums.data()));
+  if (job.runs == 1) return launch<scan_runs<T>>(stream, over(lines), job, x, out, static_cast<const double*>(nullptr));
+  const Scratch<double> sums(stream, lines * job.runs);  // [run, line]
+  launch<sum_runs<T>>(stream, over(lines * job.runs), job, x, sums.data());
+  add_in_order<double>(stream, sums.data(), sums.data(), {{1, job.runs, lines}, job.runs, 1, false, true});
+  launch<scan_runs<T>>(stream, over(lines * job.runs), job, x, out, static_cast<const double*>(sums.data()));
 }
 
 }  // namespace
@@ -102,10 +90,10 @@ void cumsum(Stream& stream, const View& x, const View& out, int axis, bool rever
   const int64_t count = x.size();
   if (count == 0) return;
   switch (x.dtype) {
-    case DType::f16: return add_in_order<f16>(stream, x, out, job);
-    case DType::bf16: return add_in_order<bf16>(stream, x, out, job);
-    case DType::f32: return add_in_order<float>(stream, x, out, job);
-    case DType::f64: return add_in_order<double>(stream, x, out, job);
+    case DType::f16: return add_in_order(stream, x.as<const f16>(), out.as<f16>(), job);
+    case DType::bf16: return add_in_order(stream, x.as<const bf16>(), out.as<bf16>(), job);
+    case DType::f32: return add_in_order(stream, x.as<const float>(), out.as<float>(), job);
+    case DType::f64: return add_in_order(stream, x.as<const double>(), out.as<double>(), job);
     default: break;
   }
   const Scratch<uint64_t> sums(stream, count);

@@ -118,6 +118,8 @@ inline LaunchShape over(int64_t n) {
   const int64_t blocks = (n + kThreads - 1) / kThreads;
   return {.grid = {unsigned(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks)}, .threads = kThreads};
 }
+// One block for each of n.
+inline LaunchShape over_blocks(int64_t n) { return over(n < kMostBlocks ? n * kThreads : kMostBlocks * kThreads); }
 // One warp for each of n.
 inline LaunchShape over_warps(int64_t n) { return over(n < kMostBlocks * kThreads ? n * kWarp : kMostBlocks * kThreads); }
 LAMINA_DEVICE int64_t first_warp() { return first_element() / kWarp; }

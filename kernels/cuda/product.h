@@ -161,17 +161,14 @@ void product(Stream& stream, const A& a, const B& b, const Store& store, int64_t
   const int64_t all = batches * tiles.down * tiles.across;
   if (all == 0) return;
   tiles.parts = parts_of(depth);
-  const auto blocks = [](int64_t units) {
-    return LaunchShape{.grid = {unsigned(units < kMostBlocks ? units : kMostBlocks)}, .threads = kThreads};
-  };
   tiles.first = 0, tiles.count = all;
   if (tiles.parts.count == 1)
-    return launch<product_tiles<C, A, B, Store>>(stream, blocks(all), a, b, store, tiles, static_cast<C*>(nullptr));
+    return launch<product_tiles<C, A, B, Store>>(stream, over_blocks(all), a, b, store, tiles, static_cast<C*>(nullptr));
   const int64_t most = all < together / tiles.parts.count ? all : together / tiles.parts.count;
   const Scratch<C> partial(stream, most * tiles.parts.count * kSide * kSide);
   for (; tiles.first < all; tiles.first += most) {
     tiles.count = all - tiles.first < most ? all - tiles.first : most;
-    launch<product_tiles<C, A, B, Store>>(stream, blocks(tiles.count * tiles.parts.count), a, b, store, tiles, partial.data());
+    launch<product_tiles<C, A, B, Store>>(stream, over_blocks(tiles.count * tiles.parts.count), a, b, store, tiles, partial.data());
     launch<add_parts<C, Store>>(stream, over(tiles.count * kSide * kSide), store, tiles, static_cast<const C*>(partial.data()));
   }
 }

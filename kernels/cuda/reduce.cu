@@ -1,9 +1,10 @@
 // The order of sums, and so the bits, are those of kernels/reduce.h. Along a row, a warp sums a run: lane l takes every 32nd element, and
-// the lanes are added as a balanced tree. For columns, a thread sums a block of 32 rows. Partial results go to scratch, where a warp adds
-// neighbours until one is left. Memory-bound.
+// the lanes are added as a balanced tree. For columns, a thread sums a block of 32 rows. Partial results go to scratch, where neighbours
+// are added until one is left: a warp takes 256 of them, and a further launch their results. Memory-bound.
 #include "kernels/reduce.h"
 
 #include <limits>
+#include <utility>
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/scratch.h"
@@ -15,6 +16,7 @@ namespace {
 using section::Reduction;
 
 constexpr int64_t kRun = 1024, kRows = 32;
+constexpr int64_t kOwnParts = 8, kChunk = kOwnParts * kWarp;  // partial results that a lane and a warp take; powers of two
 
 template <class T>
 LAMINA_DEVICE T join(Reduction op, T a, T b) {
@@ -94,24 +96,30 @@ reduce_columns(Job job, T* scratch) {
   }
 }
 
-// One warp per result: joins neighbours in place, then pairs of those.
+// One warp per chunk of a result's parts: joins neighbours, then pairs of those. to: the chunks' results, if there are several.
 template <class T>
 LAMINA_KERNEL(256)
-reduce_parts(Job job, T* scratch) {
-  const int64_t parts = job.parts;
-  for (int64_t output = first_warp(); output < job.kept.size; output += all_warps()) {
-    T* mine = scratch + output * parts;
-    for (int64_t step = 1; step < parts; step *= 2) {
-      for (int64_t i = int64_t(lane()) * 2 * step; i + step < parts; i += int64_t(kWarp) * 2 * step)
-        mine[i] = join(job.op, mine[i], mine[i + step]);
-      sync_warp();
+reduce_parts(Job job, const T* from, T* to) {
+  const int64_t parts = job.parts, chunks = (parts + kChunk - 1) / kChunk;
+  for (int64_t unit = first_warp(); unit < job.kept.size * chunks; unit += all_warps()) {
+    const int64_t output = unit / chunks, first = unit % chunks * kChunk, own = lane() * kOwnParts;
+    const int64_t count = parts - first < kChunk ? parts - first : kChunk;
+    T v[kOwnParts];
+    LAMINA_UNROLL
+    for (int j = 0; j < kOwnParts; ++j) v[j] = own + j < count ? from[output * parts + first + own + j] : T(0);
+    LAMINA_UNROLL
+    for (int step = 1; step < kOwnParts; step *= 2) LAMINA_UNROLL
+    for (int j = 0; j + step < kOwnParts; j += 2 * step)
+      if (own + j + step < count) v[j] = join(job.op, v[j], v[j + step]);
+    T sum = v[0];
+    for (unsigned by = 1; by < kWarp; by *= 2) {
+      const T other = shuffle_down(sum, by);
+      if (lane() % (2 * by) == 0 && own + by * kOwnParts < count) sum = join(job.op, sum, other);
     }
-    if (lane() == 0) {
-      Job last = job;
-      last.parts = 1;
-      put<T>(last, nullptr, output, 0, mine[0]);
-    }
-    sync_warp();
+    if (lane() != 0) continue;
+    Job last = job;
+    last.parts = chunks;
+    put<T>(last, to, output, unit % chunks, sum);
   }
 }
 
@@ -136,9 +144,12 @@ void run(Stream& stream, Job job, bool by_rows) {
       launch<reduce_columns<T>>(stream, over(job.kept.size * job.parts), job, scratch);
   };
   if (job.parts == 1) return make(nullptr);
-  const Scratch<T> scratch(stream, job.kept.size * job.parts);
-  make(scratch.data());
-  launch<reduce_parts<T>>(stream, over_warps(job.kept.size), job, scratch.data());
+  const int64_t parts = job.kept.size * job.parts, chunks = job.kept.size * ((job.parts + kChunk - 1) / kChunk);
+  const Scratch<T> scratch(stream, parts + chunks);
+  T *from = scratch.data(), *to = from + parts;
+  make(from);
+  for (; job.parts > 1; job.parts = (job.parts + kChunk - 1) / kChunk, std::swap(from, to))
+    launch<reduce_parts<T>>(stream, over_warps(job.kept.size * ((job.parts + kChunk - 1) / kChunk)), job, static_cast<const T*>(from), to);
 }
 
 }  // namespace

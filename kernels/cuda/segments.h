@@ -25,6 +25,7 @@ void check_indices(Stream& stream, const View& indices, const GatherSizes& s, De
 template <class T, class Combine>
 LAMINA_KERNEL(256)
 combine_groups(const uint64_t* keys, const int64_t* places, const T* updates, T* y, GatherSizes s, Combine combine) {
+  constexpr int64_t together = 8;
   const int64_t columns = s.outer * s.inner, count = s.batch * s.count;
   for (int64_t unit = first_element(); unit < count * columns; unit += all_threads()) {
     const int64_t first = unit / columns, b = first / s.count, o = unit % columns / s.inner, inner = unit % s.inner;
@@ -33,8 +34,21 @@ combine_groups(const uint64_t* keys, const int64_t* places, const T* updates, T*
     if (index == s.length || (first > 0 && keys[first - 1] == key)) continue;
     T* to = y + ((b * s.outer + o) * s.length + index) * s.inner + inner;
     compute_t<T> sum = widen(*to);
-    for (int64_t i = first; i < count && keys[i] == key; ++i)
-      sum = combine(sum, widen(updates[((b * s.outer + o) * s.count + places[i] - b * s.count) * s.inner + inner]));
+    bool more = true;
+    for (int64_t i = first; more; i += together) {
+      compute_t<T> some[together];  // their loads wait together
+      bool is_own[together];
+      LAMINA_UNROLL
+      for (int64_t j = 0; j < together; ++j) {
+        is_own[j] = i + j < count && keys[i + j] == key;
+        const int64_t place = is_own[j] ? places[i + j] : places[first];
+        some[j] = widen(updates[((b * s.outer + o) * s.count + place - b * s.count) * s.inner + inner]);
+      }
+      LAMINA_UNROLL
+      for (int64_t j = 0; j < together; ++j)
+        if (is_own[j]) sum = combine(sum, some[j]);
+      more = is_own[together - 1];
+    }
     *to = narrow<T>(sum);
   }
 }

@@ -99,8 +99,20 @@ class EmulatedFamilies : public testing::Test {
 #define STREAM(on_gpu) ((on_gpu) ? gpu : cpu)
 
 TEST_F(EmulatedFamilies, SumsHaveTheBitsOfTheCpuAlongRowsAndColumns) {
-  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{
-           {1, 1}, {1, 31}, {3, 33}, {5, 1024}, {2, 1025}, {1, 5000}, {31, 2}, {33, 3}, {100, 65}, {0, 4}, {4, 0}})
+  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 1},
+                                                                              {1, 31},
+                                                                              {3, 33},
+                                                                              {5, 1024},
+                                                                              {2, 1025},
+                                                                              {1, 5000},
+                                                                              {31, 2},
+                                                                              {33, 3},
+                                                                              {100, 65},
+                                                                              {0, 4},
+                                                                              {4, 0},
+                                                                              {8200, 3},
+                                                                              {17000, 2},
+                                                                              {1, 270000}})
     for (const uint32_t axes : {1u, 2u, 3u})
       for (const auto op : {section::Reduction::sum, section::Reduction::max, section::Reduction::prod, section::Reduction::mean}) {
         if (op == section::Reduction::max && rows * columns == 0) continue;
@@ -130,8 +142,16 @@ TEST_F(EmulatedFamilies, ReductionsOfOtherTypesHaveTheBitsOfTheCpu) {
 }
 
 TEST_F(EmulatedFamilies, SoftmaxesAgree) {
-  for (const auto& [outer, n, inner] :
-       std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {0, 4, 1}, {3, 10, 1}, {20, 33, 1}, {2, 100, 3}, {2, 5, 40}, {1, 1000, 1}}) {
+  for (const auto& [outer, n, inner] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                           {0, 4, 1},
+                                                                           {3, 10, 1},
+                                                                           {20, 33, 1},
+                                                                           {2, 100, 3},
+                                                                           {2, 5, 40},
+                                                                           {1, 1000, 1},
+                                                                           {2, 3000, 1},
+                                                                           {1, 300, 33},
+                                                                           {1, 2100, 35}}) {
     SCOPED_TRACE(cat(outer, " x ", n, " x ", inner));
     Buffer<float> x = numbers<float>(outer * n * inner, 5, -20, 20);
     const std::vector<int64_t> shape{outer, n, inner};
@@ -145,7 +165,7 @@ TEST_F(EmulatedFamilies, SoftmaxesAgree) {
 }
 
 TEST_F(EmulatedFamilies, CrossEntropyAgreesAndReportsABadLabel) {
-  for (const auto& [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {20, 10}, {3, 100}, {0, 5}}) {
+  for (const auto& [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {20, 10}, {3, 100}, {0, 5}, {2, 2500}}) {
     Buffer<float> x = numbers<float>(rows * n, 6, -5, 5);
     Buffer<int32_t> labels = numbers<int32_t>(rows, 7, 0, double(n));
     for (const bool losses : {true, false})
@@ -296,7 +316,8 @@ TEST_F(EmulatedFamilies, ReportAnIndexOutOfRange) {
 }
 
 TEST_F(EmulatedFamilies, CountingAndScanningAgree) {
-  for (const auto& [outer, n, inner] : std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {3, 7, 5}, {1, 1025, 1}, {2, 2100, 2}, {4, 0, 2}})
+  for (const auto& [outer, n, inner] :
+       std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {3, 7, 5}, {1, 1025, 1}, {2, 2100, 2}, {4, 0, 2}, {1, 17000, 1}})
     for (const bool reverse : {false, true}) {
       SCOPED_TRACE(cat(outer, " x ", n, " x ", inner));
       Buffer<int32_t> x = numbers<int32_t>(outer * n * inner, 20, -9, 9);

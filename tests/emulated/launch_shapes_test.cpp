@@ -3,12 +3,16 @@
 
 #include <functional>
 
+#include "kernels/argmax.h"
 #include "kernels/batched_matmul.h"
 #include "kernels/conv2d.h"
 #include "kernels/cuda/element.h"
+#include "kernels/cumsum.h"
 #include "kernels/dense.h"
 #include "kernels/max_pool2d.h"
 #include "kernels/reduce.h"
+#include "kernels/softmax.h"
+#include "kernels/sparse_cross_entropy.h"
 #include "tests/emulated/emulated.h"
 #include "tests/emulated/emulated_backend.h"
 
@@ -77,6 +81,28 @@ TEST(LaunchShapes, ConvolutionsAndPoolingFillTheCard) {
       expect_busy("max_pool2d_grad", double(x.size()),
                   [&](Stream& stream) { cuda::max_pool2d_grad<float>(stream, half, places, x, pool); });
     }
+}
+
+// Each launch reads at most the whole operand.
+TEST(LaunchShapes, SumsAndScansOfFewLongLinesFillTheCard) {
+  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1 << 20}, {1 << 20, 1}, {3, 300'000}, {300'000, 3}, {16, 65536}, {65536, 16}, {1 << 19, 32}, {1, 1 << 26}}) {
+    SCOPED_TRACE(cat(rows, " x ", columns));
+    const View x = nowhere({rows, columns}), of_rows = nowhere({rows}), of_columns = nowhere({columns});
+    const double terms = double(rows * columns);
+    expect_busy("sum of rows", terms, [&](Stream& stream) { cuda::reduce(stream, x, of_rows, section::Reduction::sum, 2); });
+    expect_busy("sum of columns", terms, [&](Stream& stream) { cuda::reduce(stream, x, of_columns, section::Reduction::sum, 1); });
+    for (const int axis : {0, 1}) {
+      expect_busy("cumsum", terms, [&](Stream& stream) { cuda::cumsum(stream, x, x, axis, false, false); });
+      if (terms > 1 << 21) continue;  // a block has a whole row
+      expect_busy("softmax", terms, [&](Stream& stream) { cuda::softmax<float>(stream, x, x, axis); });
+      const View places = nowhere({axis ? rows : columns}, DType::i64);
+      expect_busy("argmax", terms, [&](Stream& stream) { cuda::argmax(stream, x, places, axis); });
+    }
+    if (terms > 1 << 21) continue;
+    const View labels = nowhere({rows}, DType::i32);
+    expect_busy("sparse_cross_entropy", terms, [&](Stream& stream) { cuda::sparse_cross_entropy<float>(stream, x, labels, of_rows, x); });
+  }
 }
 
 }  // namespace
