@@ -78,9 +78,7 @@ class Emitter {
     out.detail = (work.node >= 0 ? label(g_[work.node]) : work.name) + '\n';
     out.stream = group.stream;
     if (work.device.kind != DeviceKind::cpu && options_.sections) {
-      const char* why = work.step                  ? why_in_no_section(*work.step, work.nested.get(), work.device)
-                        : work.why_no_step.empty() ? nullptr
-                                                   : work.why_no_step.c_str();
+      const char* why = work.step ? why_in_no_section(work, options_) : work.why_no_step.empty() ? nullptr : work.why_no_step.c_str();
       if (why) out.why_in_no_section = why;
     }
     out.waits =
@@ -107,9 +105,11 @@ class Emitter {
     for (int s : out.inputs) buffer_of.emplace(s, int(buffer_of.size()));
     for (int s : out.outputs) buffer_of.emplace(s, int(buffer_of.size()));
 
+    const bool spread = !options_.inside && only_updates(begin, end);
     for (size_t i = begin; i < end; ++i) {
       const Work& work = in_.work[i];
       section::Step step = work.step->step;
+      if (spread && step.partition != section::Partition::models) step.partition = section::Partition::tiles;
       if (work.owner >= 0) step.partition = section::Partition::one, step.owner = work.owner;
       std::vector<int> own;  // the node's operands as the instruction's
       for (auto* places : {&work.inputs, &work.outputs})
@@ -158,6 +158,13 @@ class Emitter {
       out.kernel = {.run = device.kind == DeviceKind::gpu ? section::block_runner()->run : in_.work[begin].kernel.run, .args = planned};
     }
     program_->instructions.push_back(std::move(out));
+  }
+
+  // Elementwise steps on a GPU whose results are assigned: they have no batch's rows in common, so each gets blocks of its own.
+  bool only_updates(size_t begin, size_t end) const {
+    return std::all_of(in_.work.begin() + long(begin), in_.work.begin() + long(end), [](const Work& work) {
+      return work.device.kind != DeviceKind::cpu && work.is_update && work.step->step.kind == section::StepKind::elementwise;
+    });
   }
 
   static std::shared_ptr<const section::Nested> with_infeed(const Work& work) {

@@ -29,6 +29,7 @@ struct Work {
   std::vector<Place> inputs, outputs;
   SourceLine line;
   section::Infeed infeed;  // of a loop on a GPU: its inputs that stay on the host
+  bool is_update = false;  // whether a result is assigned to a Variable
   int owner = -1;          // the thread that runs all of it; -1: shared among threads as the step says
 };
 
@@ -62,6 +63,8 @@ struct Lowered {
 // Of the products that the work makes; 0 for other work that is no step of a section.
 double multiply_adds(const Work& work, const ir::Graph& g);
 double bytes_of(const Work& work);  // of its inputs and outputs
+// Why work with a step is better, or can only be, a launch of its own; null if it joins a section. For GPUs.
+const char* why_in_no_section(const Work& work, const Options& options);
 std::shared_ptr<const exec::Program> emit_program(Lowered lowered, const ir::Graph& g, const Options& options, int threads);
 
 }  // namespace lamina::compile

@@ -53,6 +53,7 @@ class Lowering {
     }
     places_.resize(size_t(count));
     home_.assign(size_t(count), -1);
+    assigned_.resize(size_t(g_.size()));
     position_of_.resize(size_t(g_.size()));
     for (size_t p = 0; p < order_.size(); ++p) position_of_[size_t(order_[p])] = int(p);
   }
@@ -80,7 +81,10 @@ class Lowering {
     for (int node : order_) {
       if (ir::has_host_effect(g_[node])) host.push_back(position_of_[size_t(node)]);
       if (g_[node].op->effect == Effect::read) reads[size_t(ir::resource_of(g_[node]))].push_back(node);
-      if (g_[node].op->effect == Effect::write) assigns[size_t(ir::resource_of(g_[node]))].push_back(node);
+      if (g_[node].op->effect == Effect::write) {
+        assigns[size_t(ir::resource_of(g_[node]))].push_back(node);
+        assigned_[size_t(g_[node].inputs[0].node)] = true;
+      }
     }
     for (size_t r = 0; r < assigns.size(); ++r) {
       if (assigns[r].empty()) continue;
@@ -178,6 +182,7 @@ class Lowering {
               .inputs = {},
               .outputs = {},
               .line = n.line};
+    work.is_update = assigned_[size_t(node)];
     work.infeed = infeed_of(n, selected);
     // Written as text, only elementwise ops read any strides.
     const bool any_strides = n.op->strided && !work.step && (!options_.writer || n.op->in_place);
@@ -521,6 +526,7 @@ class Lowering {
   std::vector<int> first_value_, position_of_, last_use_;
   std::vector<Place> places_;                      // per value
   std::vector<int> home_;                          // per value: the variable whose memory holds it, or -1
+  std::vector<char> assigned_;                     // per node: whether a result is assigned to a variable
   std::vector<int> stays_home_;                    // assignments that copy nothing
   std::vector<int> variable_storage_;              // per resource
   std::vector<std::vector<int>> write_positions_;  // per resource

@@ -11,8 +11,9 @@ using ir::Effect;
 using ir::Node;
 using ir::Value;
 
-constexpr int64_t kSoonElements = 16;              // so cheap that it runs as soon as possible
-constexpr int64_t kMoveBytes = int64_t{64} << 10;  // of operands and results, which live longer when the node moves
+constexpr int64_t kSoonElements = 16;               // so cheap that it runs as soon as possible
+constexpr int64_t kMoveBytes = int64_t{64} << 10;   // of operands and results, which live longer when the node moves
+constexpr int64_t kUpdateBytes = int64_t{1} << 20;  // of an update that waits for its assignment: more take longer than a launch
 
 bool tiny(const Node& node) {
   for (const TensorType& t : node.types)
@@ -20,17 +21,28 @@ bool tiny(const Node& node) {
   return !node.types.empty();
 }
 
+int64_t bytes_of(const ir::Graph& g, const Node& node) {
+  int64_t bytes = 0;
+  for (Value v : node.inputs) bytes += byte_size(g.type(v));
+  for (const TensorType& t : node.types) bytes += byte_size(t);
+  return bytes;
+}
+// What a weight's gradient comes from.
+bool is_gradient(const Node& node) {
+  static const std::vector<const ir::OpDef*> ops = {&ops::def::dense_grad_weights, &ops::def::matmul, &ops::def::conv2d_grad_filter,
+                                                    &ops::def::sum};
+  return std::find(ops.begin(), ops.end(), node.op) != ops.end();
+}
+bool is_elementwise(const Node& node) { return node.op->scalar_op >= 0 || node.op == &ops::def::fused_elementwise; }
+
 // A small node that cannot fail: an error must leave the assignments before it, and no other.
 bool moves(const ir::Graph& g, const Node& node) {
   static const std::vector<const ir::OpDef*> reductions = {&ops::def::sum, &ops::def::mean, &ops::def::max,
                                                            &ops::def::min, &ops::def::prod, &ops::def::argmax};
-  if (node.op->scalar_op < 0 && node.op != &ops::def::fused_elementwise && node.op != &ops::def::reshape &&
+  if (!is_elementwise(node) && node.op != &ops::def::reshape &&
       std::find(reductions.begin(), reductions.end(), node.op) == reductions.end())
     return false;
-  int64_t bytes = 0;
-  for (Value v : node.inputs) bytes += byte_size(g.type(v));
-  for (const TensorType& t : node.types) bytes += byte_size(t);
-  return bytes <= kMoveBytes;
+  return bytes_of(g, node) <= kMoveBytes;
 }
 
 }  // namespace
@@ -74,6 +86,22 @@ std::vector<int> schedule(const Selection& selection, int threads) {
       for (Value v : g[i].inputs) needed[size_t(v.node)] = true;
   }
 
+  // On a GPU, updates are computed right before their assignments, and the gradients that only they need as soon as possible. So the
+  // updates of all weights are one section, instead of one behind the gradients of each layer.
+  std::vector<int> first_user(count, g.size());
+  std::vector<char> late(count, true), soon(count);
+  for (int i = g.size() - 1; i >= 0; --i) {
+    const Node& n = g[i];
+    const bool by_updates =
+        late[size_t(i)] && first_user[size_t(i)] < g.size() && selection.nodes[size_t(i)].device.kind != DeviceKind::cpu;
+    late[size_t(i)] = by_updates && is_elementwise(n) && !tiny(n) && bytes_of(g, n) <= kUpdateBytes;
+    soon[size_t(i)] = by_updates && is_gradient(n);
+    for (Value v : n.inputs) {
+      first_user[size_t(v.node)] = i;
+      late[size_t(v.node)] = late[size_t(v.node)] && (n.op->effect == Effect::write || late[size_t(i)]);
+    }
+  }
+
   std::vector<int> key(count);  // sort key: a node runs in the gap after the node with this number
   std::vector<int> last_assign(g.resources.size(), -1), last_effect_read(g.resources.size(), -1);
   int last_host = -1, last_collective = -1;
@@ -103,7 +131,9 @@ std::vector<int> schedule(const Selection& selection, int threads) {
           if (reader < i) earliest = std::max(earliest, key[size_t(reader)]);
         }
     }
-    key[size_t(i)] = last[size_t(i)] ? int(count) : early ? earliest : std::max(i, earliest);
+    early = early || (soon[size_t(i)] && !waits);
+    const int own = late[size_t(i)] && !first[size_t(i)] ? first_user[size_t(i)] - 1 : early ? earliest : i;
+    key[size_t(i)] = last[size_t(i)] ? int(count) : std::max(own, earliest);
     if (n.op->effect == Effect::write) last_assign[size_t(resource)] = key[size_t(i)];
     if (n.op->effect == Effect::read) last_effect_read[size_t(resource)] = std::max(last_effect_read[size_t(resource)], key[size_t(i)]);
     if (host) last_host = key[size_t(i)];

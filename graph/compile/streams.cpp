@@ -68,7 +68,7 @@ class StreamPlanner {
   // --- instructions ---
   bool can_join(const Work& work) const {
     if (!options_.sections || !work.step) return false;
-    return work.device.kind == DeviceKind::cpu || !why_in_no_section(*work.step, work.nested.get(), work.device);
+    return work.device.kind == DeviceKind::cpu || !why_in_no_section(work, options_);
   }
   // One past the last work of the section that begins with work i.
   size_t section_end(size_t i) const {
@@ -311,6 +311,32 @@ double bytes_of(const Work& work) {
   for (const auto* places : {&work.inputs, &work.outputs})
     for (const Place& place : *places) bytes += double(place.view.size()) * double(size_of(place.view.dtype));
   return bytes;
+}
+
+const char* why_in_no_section(const Work& work, const Options& options) {
+  if (const char* why = why_in_no_section(*work.step, work.nested.get(), work.device)) return why;
+  // In a loop, another launch would take the whole loop out of its section.
+  if (options.inside || !work.kernel) return nullptr;
+  // Estimates of what takes longer than a launch and the cut of a section. A column's thread has 16 loads on their way, a warp's lane one.
+  constexpr int64_t most_of_column = 1024, most_of_lane = 128, most_elements_of_block = 16384, most_blocks = 128;
+  const section::Step& s = work.step->step;
+  switch (s.kind) {
+    case section::StepKind::reduce: {
+      const bool by_columns = s.reduced == section::Broadcast::row && s.n > 1;
+      return section::serial_terms(s) > (by_columns ? most_of_column : most_of_lane) ? "its sum is worth the whole card" : nullptr;
+    }
+    case section::StepKind::elementwise:
+    case section::StepKind::dropout:
+    case section::StepKind::softmax:
+    case section::StepKind::log_softmax:
+    case section::StepKind::sparse_cross_entropy: {
+      if (s.partition == section::Partition::models || work.is_update) return nullptr;
+      const bool by_rows = s.partition == section::Partition::rows;
+      const int64_t blocks = by_rows ? std::clamp<int64_t>(s.rows / section::kRowsPerSpine, 1, most_blocks) : 1;
+      return work.outputs[0].view.size() / blocks > most_elements_of_block ? "its elements are worth the whole card" : nullptr;
+    }
+    default: return nullptr;
+  }
 }
 
 void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options) { StreamPlanner(lowered, g, options).run(); }

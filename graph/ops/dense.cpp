@@ -163,6 +163,18 @@ Value activate(Graph& g, const ActivationAttrs& a, bool gradient, std::vector<Va
   return g.add(ir::find_op(name(gradient ? row.gradient : row.op)), std::move(in));
 }
 
+// A region of elementwise nodes as one node, if it has several and all its results are theirs.
+std::vector<Value> as_one_node(Graph& g, const ir::GraphRef& region, std::vector<Value> in) {
+  const auto computes = [&](int n) { return (*region)[n].op->scalar_op >= 0; };
+  int nodes = 0;
+  for (int n = 0; n < region->size(); ++n) nodes += computes(n);
+  if (nodes < 2 || !std::all_of(region->outputs.begin(), region->outputs.end(), [&](Value v) { return computes(v.node); }))
+    return inline_region(g, *region, in);
+  std::vector<Value> out{g.add(def::fused_elementwise, nullptr, std::move(in), {region})};
+  while (out.size() < region->outputs.size()) out.push_back({out[0].node, int(out.size())});
+  return out;
+}
+
 // The three as plain ops. Like these, they accept leading model axes on any input; a bias per model is passed as rows [..., 1, n].
 Value plain_dense(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
   Value z = matmul(g, in[0], in[1], false, false, activation.precision);
@@ -173,19 +185,19 @@ Value plain_grad_input(Graph& g, std::span<const Value> in, const ActivationAttr
   return in.size() == 3 ? activate(g, activation, true, {dx, in[2]}) : dx;
 }
 std::vector<Value> plain_update(Graph& g, std::span<const Value> in, const DenseUpdateAttrs& attrs, const ir::Graph& weight_region,
-                                const ir::Graph& bias_region, bool at_once = false) {
+                                const ir::Graph& bias_region, bool at_once = false, std::span<const ir::GraphRef> fused = {}) {
   const int64_t weight_extras = attrs.weight_extras;
   std::vector<Value> weight_in, bias_in, out;
   const Value both = at_once ? g.add(def::dense_grad_weights, ir::make_attrs(PrecisionAttrs{attrs.precision}), {in[0], in[1]}) : Value{};
   if (!weight_region.outputs.empty()) {
     weight_in.push_back(at_once ? both : matmul(g, in[0], in[1], true, false, attrs.precision));
     weight_in.insert(weight_in.end(), in.begin() + 2, in.begin() + 2 + weight_extras);
-    out = inline_region(g, weight_region, weight_in);
+    out = fused.empty() ? inline_region(g, weight_region, weight_in) : as_one_node(g, fused[0], std::move(weight_in));
   }
   if (!bias_region.outputs.empty()) {
     bias_in.push_back(at_once ? Value{both.node, 1} : sum(g, in[1], {-2}));
     bias_in.insert(bias_in.end(), in.begin() + 2 + weight_extras, in.end());
-    std::vector<Value> bias = inline_region(g, bias_region, bias_in);
+    const std::vector<Value> bias = fused.empty() ? inline_region(g, bias_region, bias_in) : as_one_node(g, fused[1], std::move(bias_in));
     out.insert(out.end(), bias.begin(), bias.end());
   }
   return out;
@@ -213,7 +225,7 @@ std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::s
   // Without the library they are two launches, and the sum may not join a section.
   const bool is_large = has_both && double(dense_rows(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >=
                                         least_multiply_adds(Setting::cublaslt);
-  return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1], is_large);
+  return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1], is_large, regions);
 }
 
 std::vector<TensorType> infer_grad_weights(const ir::InferCall& call) {

@@ -355,6 +355,15 @@ const char* why_not(const TableWithLoops& table) {
 }
 }  // namespace
 
+int64_t serial_terms(const Step& s) {
+  constexpr int64_t lanes = 32;
+  switch (s.reduced) {
+    case Broadcast::row: return s.n == 1 ? s.rows / lanes : s.rows;
+    case Broadcast::column: return s.n / lanes;
+    default: return int64_t(s.rows) * s.n / lanes;
+  }
+}
+
 const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const Step& s, const Nested* nested) {
   switch (s.kind) {
     case StepKind::dense:
@@ -372,9 +381,8 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
     default: break;
   }
   constexpr int most_rows = 100'000;  // of a sum over a column: 12 levels of 32 rows
-  if (s.rows > most_rows &&
-      ((s.kind == StepKind::dense_update && s.has_bias) || (s.kind == StepKind::reduce && s.reduced == Broadcast::row)))
-    return "a sum over more than 100,000 rows";
+  if (s.rows > most_rows && s.kind == StepKind::dense_update && s.has_bias) return "a sum over more than 100,000 rows";
+  if (s.kind == StepKind::reduce && serial_terms(s) > 4096) return "one thread would add more than 4,096 terms";
   for (int32_t code : {s.code, s.code2})
     if (code >= 0)
       if (const char* why = why_not_on_blocks(codes[size_t(code)])) return why;

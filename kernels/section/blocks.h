@@ -50,6 +50,8 @@ struct BlockPlan {
 // Why a GPU cannot run this step, whose programs are in `codes`; null if it can. For a loop or branch, `nested` is its content.
 LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step,
                                          const Nested* nested = nullptr);
+// How many elements a thread of a reduction reads: one thread adds a column, a warp all else.
+LAMINA_API int64_t serial_terms(const Step& step);
 // ranges and views (without addresses): of the instruction's operands, as in the table. Operands in one space keep their relative positions
 // in all launches. most_blocks: all of them must be resident.
 LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views,

@@ -10,6 +10,7 @@
 #include "graph/frontend/typed_function.h"
 #include "graph/frontend/variable.h"
 #include "graph/frontend/vmap.h"
+#include "graph/functions/image.h"
 #include "graph/functions/op_functions.h"
 #include "graph/nn/optimizer.h"
 #include "graph/ops/ops.h"
@@ -382,6 +383,63 @@ TEST(Section, LeavesWideLayersToOtherKernels) {
   };
   EXPECT_NE(names(50).find("dense_grad_weights"), std::string::npos) << names(50);
   EXPECT_EQ(names(20).find("dense_grad_weights"), std::string::npos) << names(20);
+}
+
+// Layers outside of sections: all updates are one section, whose steps have blocks of their own.
+TEST(Section, UpdatesOfAllLayersAreOneSection) {
+  const tests::EmulatedGpu gpu;
+  const DeviceScope scope(parse_device("gpu:0"));
+  for (const bool adam : {false, true}) {
+    SCOPED_TRACE(adam ? "Adam" : "SGD");
+    const std::shared_ptr<optim::Optimizer> optimizer =
+        adam ? std::shared_ptr<optim::Optimizer>(std::make_shared<optim::Adam>(0.01)) : std::make_shared<optim::SGD>(0.1);
+    std::vector<Variable> variables;
+    for (int i = 0; i < 4; ++i)
+      variables.emplace_back(patterned({64, 64}, 0.01f), "kernel"), variables.emplace_back(patterned({64}, 0.01f), "bias");
+    auto step = function([&](Tensor x) {
+      GradientTape tape;
+      for (size_t i = 0; i < variables.size(); i += 2) x = relu(matmul(x, variables[i]) + variables[i + 1]);
+      const Tensor cost = mean(square(x));
+      optimizer->apply_gradients(tape.gradient(cost, variables), variables);
+      return cost;
+    });
+    const auto program =
+        compile::compile(passes::optimize(step.concrete(patterned({1024, 64}, 0.02f)).graph()).graph,
+                         {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+    std::string names;
+    for (const exec::Instruction& i : program->instructions) names += i.name + "; ";
+    const exec::Instruction& last = program->instructions.back();
+    EXPECT_EQ(last.section_steps, 8) << names;
+    EXPECT_EQ(std::ranges::count_if(program->instructions, [](const exec::Instruction& i) { return i.section_steps > 0; }), 1) << names;
+    EXPECT_NE(last.detail.find("8 update weights"), std::string::npos) << last.detail;
+    // The gradients of the weights run beside those of the layers' inputs.
+    EXPECT_GT(program->streams.size(), 1u);
+  }
+}
+
+// Sums over many rows, and large elementwise work, are launches of their own: a section would give them few threads.
+TEST(Section, LargeSumsAndElementwiseWorkUseTheWholeCard) {
+  const tests::EmulatedGpu gpu;
+  const DeviceScope scope(parse_device("gpu:0"));
+  const auto names = [](int64_t images) {
+    const Variable w(patterned({3, 3, 3, 16}, 0.01f), "kernel"), b(patterned({16}, 0.01f), "bias");
+    auto step = function([&](Tensor x) {
+      GradientTape tape;
+      const Tensor y = relu(lamina::conv2d(x, w) + b), cost = mean(square(y));
+      const std::vector<Tensor> gradients = tape.gradient(cost, std::vector<Variable>{w, b});
+      w.assign_sub(gradients[0] * 0.1f), b.assign_sub(gradients[1] * 0.1f);
+      return cost;
+    });
+    const auto program =
+        compile::compile(passes::optimize(step.concrete(patterned({images, 18, 18, 3}, 0.02f)).graph()).graph,
+                         {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+    std::string out;
+    for (const exec::Instruction& i : program->instructions) out += i.name + "; ";
+    return out;
+  };
+  EXPECT_EQ(names(1), "conv2d; section of 2 steps; conv2d_grad_filter; section of 3 steps; ");
+  for (const int64_t images : {20, 128})  // 5,120 and 32,768 rows of 16 channels; two updates
+    EXPECT_EQ(names(images), "conv2d; fused_elementwise; mean; sum; conv2d_grad_filter; section of 2 steps; ");
 }
 
 }  // namespace
