@@ -318,7 +318,7 @@ const char* why_in_no_section(const Work& work, const Options& options) {
   // In a loop, another launch would take the whole loop out of its section.
   if (options.inside || !work.kernel) return nullptr;
   // Estimates of what takes longer than a launch and the cut of a section. A column's thread has 16 loads on their way, a warp's lane one.
-  constexpr int64_t most_of_column = 1024, most_of_lane = 128, most_elements_of_block = 16384, most_blocks = 128;
+  constexpr int64_t most_of_column = 1024, most_of_lane = 512, most_elements_of_block = 16384, most_blocks = 128;
   const section::Step& s = work.step->step;
   switch (s.kind) {
     case section::StepKind::reduce: {
