@@ -99,20 +99,8 @@ class EmulatedFamilies : public testing::Test {
 #define STREAM(on_gpu) ((on_gpu) ? gpu : cpu)
 
 TEST_F(EmulatedFamilies, SumsHaveTheBitsOfTheCpuAlongRowsAndColumns) {
-  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 1},
-                                                                              {1, 31},
-                                                                              {3, 33},
-                                                                              {5, 1024},
-                                                                              {2, 1025},
-                                                                              {1, 5000},
-                                                                              {31, 2},
-                                                                              {33, 3},
-                                                                              {100, 65},
-                                                                              {0, 4},
-                                                                              {4, 0},
-                                                                              {8200, 3},
-                                                                              {17000, 2},
-                                                                              {1, 270000}})
+  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {1, 31}, {3, 33}, {5, 1024}, {2, 1025}, {1, 5000}, {31, 2}, {33, 3}, {100, 65}, {0, 4}, {4, 0}})
     for (const uint32_t axes : {1u, 2u, 3u})
       for (const auto op : {section::Reduction::sum, section::Reduction::max, section::Reduction::prod, section::Reduction::mean}) {
         if (op == section::Reduction::max && rows * columns == 0) continue;
@@ -124,6 +112,17 @@ TEST_F(EmulatedFamilies, SumsHaveTheBitsOfTheCpuAlongRowsAndColumns) {
           BOTH(on_gpu, reduce)(STREAM(on_gpu), view(x, {rows, columns}), view(y, {n}), op, axes);
         });
       }
+}
+
+TEST_F(EmulatedFamilies, SumsOfMoreThan256PartsHaveTheBitsOfTheCpu) {
+  Buffer<float> x = numbers<float>(270'000, 1);
+  for (const bool one_row : {false, true}) {
+    const int64_t rows = one_row ? 1 : 90'000, columns = 270'000 / rows, n = one_row ? 1 : columns;
+    Buffer<float> want(static_cast<size_t>(n)), got(static_cast<size_t>(n));
+    BOTH(false, reduce)(STREAM(false), view(x, {rows, columns}), view(want, {n}), section::Reduction::sum, one_row ? 2u : 1u);
+    BOTH(true, reduce)(STREAM(true), view(x, {rows, columns}), view(got, {n}), section::Reduction::sum, one_row ? 2u : 1u);
+    EXPECT_EQ(got.values(), want.values());
+  }
 }
 
 TEST_F(EmulatedFamilies, ReductionsOfOtherTypesHaveTheBitsOfTheCpu) {
@@ -200,7 +199,7 @@ TEST_F(EmulatedFamilies, ProductsAgree) {
                                                                    {3, 70, 511},
                                                                    {5, 2, 512},
                                                                    {2, 3, 1030},
-                                                                   {1, 1, 40000}})
+                                                                   {1, 1, 4500}})
     for (const int transposes : {0, 1, 2, 3}) {
       SCOPED_TRACE(cat(m, " x ", n, " x ", k, ", transposes ", transposes));
       const bool ta = transposes & 1, tb = transposes & 2;
