@@ -24,7 +24,7 @@ int threads_for(const Selection& selection, const Options& options) {
 std::shared_ptr<const exec::Program> plan(const ir::Graph& g, const Options& options) {
   Selection selection = select_kernels(g, options);
   int threads = options.sections ? threads_for(selection, options) : 1;
-  return lower(selection, schedule(selection, threads), options, threads);
+  return lower(selection, schedule(selection, threads, options.memory_budget <= 0), options, threads);
 }
 
 int64_t arena_bytes(const exec::Program& program) { return *std::max_element(program.arena_bytes.begin(), program.arena_bytes.end()); }

@@ -47,7 +47,7 @@ bool moves(const ir::Graph& g, const Node& node) {
 
 }  // namespace
 
-std::vector<int> schedule(const Selection& selection, int threads) {
+std::vector<int> schedule(const Selection& selection, int threads, bool gathers_updates) {
   const ir::Graph& g = selection.graph;
   size_t count = size_t(g.size());
 
@@ -93,7 +93,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
   for (int i = g.size() - 1; i >= 0; --i) {
     const Node& n = g[i];
     const bool by_updates =
-        late[size_t(i)] && first_user[size_t(i)] < g.size() && selection.nodes[size_t(i)].device.kind != DeviceKind::cpu;
+        gathers_updates && late[size_t(i)] && first_user[size_t(i)] < g.size() && selection.nodes[size_t(i)].device.kind != DeviceKind::cpu;
     late[size_t(i)] = by_updates && is_elementwise(n) && !tiny(n) && bytes_of(g, n) <= kUpdateBytes;
     soon[size_t(i)] = by_updates && is_gradient(n);
     for (Value v : n.inputs) {
