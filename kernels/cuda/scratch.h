@@ -22,7 +22,17 @@ class Scratch {
 // Works for every dtype, because 0 is all bits 0. y: contiguous.
 void zero(Stream& stream, const View& y);  // pad_slice.cu
 
-// Reports what `fill` writes to the record. Only the first report on the device counts, until it has been taken.
+// Reports a bad index. Only the first report on the device counts, until it has been taken.
+LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
+  if (!site.record || atomic_cas(&site.record->launch, 0u, site.launch) != 0u) return;
+  site.record->which = which;
+  site.record->value = value, site.record->limit = limit, site.record->place = place;
+#if defined(__CUDA_ARCH__)
+  __threadfence_system();
+#endif
+  site.record->ready = 1;
+}
+// Reports what `fill` writes to the record. report() is not built on this: the section kernel would be 32 instructions longer.
 template <class Fill>
 LAMINA_DEVICE void report_by(const FaultSite& site, Fill&& fill) {
   if (!site.record || atomic_cas(&site.record->launch, 0u, site.launch) != 0u) return;
@@ -31,10 +41,6 @@ LAMINA_DEVICE void report_by(const FaultSite& site, Fill&& fill) {
   __threadfence_system();
 #endif
   site.record->ready = 1;
-}
-// Reports a bad index.
-LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
-  report_by(site, [&](Fault& fault) { fault.which = which, fault.value = value, fault.limit = limit, fault.place = place; });
 }
 
 }  // namespace lamina::kernels::cuda
