@@ -20,7 +20,6 @@ struct Turns {
   long long iteration[section::kMostLoops], count[section::kMostLoops];
   unsigned begun[section::kMostTurns + 1];  // per run of steps: times started
   int jumps, leaves;                        // the last decision
-  unsigned ended;                           // number of blocks that ended before this one
 };
 
 // A chain of products (section_chain.h): threads that compute, and that fetch.

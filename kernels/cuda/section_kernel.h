@@ -81,12 +81,12 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   clock_end_block(b);
   // The last block to end resets the counters for the next launch.
   sync_block();
+  bool is_last = false;
   if (thread_index() == 0) {
     fence_device();
-    b.turns().ended = atomic_add(a.state + a.places.counters + kEnded, 1u);
+    is_last = atomic_add(a.state + a.places.counters + kEnded, 1u) + 1 == block_count();
   }
-  sync_block();
-  if (b.turns().ended + 1 != block_count()) return;
+  if (!sync_block_or(is_last)) return;
   for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads) store_release(a.state + i, 0);
   if (a.places.loops > 0) keep_turns(b, go_on);
   if (a.places.chunk > 0 && thread_index() == 0) store_release_to_host(a.state + a.places.counters + kLeft, 1);

@@ -16,7 +16,6 @@ from sass import Cubin, source_lines  # noqa: E402
 
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
 LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 320, "static shared bytes": 64}
-SPILLS = {"sm_100": {"spill bytes": 832, "stack bytes": 624}}  # around the call of a chain's roles; what is spilled is not touched within a layer
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
 
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
@@ -43,7 +42,7 @@ def figures(log, kernel):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
     found = figures(compiled("section", architecture, tmp_path / "section.cubin", "-Xptxas", "-v", "-cubin"), "section_kernel")
-    assert all(found[name] <= limit for name, limit in {**LIMITS, **SPILLS.get(architecture, {})}.items()), found
+    assert all(found[name] <= limit for name, limit in LIMITS.items()), found
 
 
 # The kernel as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
@@ -52,26 +51,26 @@ def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
 # function of its own, with tiles of three sizes: its frame is in the stack.
 TOOLKIT = "13.0"
 BARS = {
-    ("section_kernel", "sm_80"): (252, 304, 0, 453, 48480, [5116, 373, 2221, 1190, 1248, 354, 836]),
-    ("section_kernel", "sm_90a"): (252, 304, 1024, 453, 53600, [5587, 377, 2384, 1238, 1310, 380, 851]),
-    ("section_kernel", "sm_100"): (255, 624, 1024, 968, 52688, [4679, 198, 2049, 685, 758, 392, 1388]),
+    ("section_kernel", "sm_80"): (255, 304, 0, 405, 43496, [5107, 375, 2248, 1205, 1266, 357, 2377]),
+    ("section_kernel", "sm_90a"): (255, 304, 1024, 405, 46552, [5585, 383, 2391, 1240, 1320, 379, 2426]),
+    ("section_kernel", "sm_100"): (229, 304, 1024, 501, 44136, [4689, 196, 2060, 683, 759, 387, 2376]),
 }
-# Cycles and instructions of one warp (section_steps.py): counted, not measured. A layer's bar is what is promised; it takes 368 to 385 now.
-WAYS = {("forward", "sm_80"): (400, 215), ("forward", "sm_90a"): (400, 215), ("gradient", "sm_80"): (400, 215), ("gradient", "sm_90a"): (400, 215),
-        ("more rows", "sm_80"): (693, 382), ("more rows", "sm_90a"): (559, 382), ("chain", "sm_80"): (1888, 216), ("chain", "sm_90a"): (1977, 231),
-        ("known chain", "sm_80"): (637, 113), ("known chain", "sm_90a"): (728, 132), ("first piece", "sm_80"): (923, 232), ("first piece", "sm_90a"): (951, 271),
-        ("fetch", "sm_80"): (700, 264), ("fetch", "sm_90a"): (700, 298), ("fetch gradient", "sm_80"): (700, 190), ("fetch gradient", "sm_90a"): (700, 224),
-        ("step", "sm_80"): (621, 117), ("step", "sm_90a"): (677, 123), ("loss", "sm_80"): (2150, 348), ("loss", "sm_90a"): (2280, 366),
-        ("loss gradient", "sm_80"): (798, 112), ("loss gradient", "sm_90a"): (1056, 120),
-        ("update", "sm_80"): (2661, 565), ("update", "sm_90a"): (2683, 593), ("whole update", "sm_80"): (3412, 788), ("whole update", "sm_90a"): (3093, 830),
-        ("program", "sm_80"): (2994, 546), ("program", "sm_90a"): (3400, 661), ("program on 8 warps", "sm_80"): (3579, 546), ("program on 8 warps", "sm_90a"): (4099, 661),
-        ("input", "sm_90a"): (773, 122), ("product", "sm_90a"): (599, 161), ("call", "sm_90a"): (361, 91),
-        ("input on 8 warps", "sm_90a"): (907, 122), ("product on 8 warps", "sm_90a"): (767, 161), ("call on 8 warps", "sm_90a"): (441, 91),
-        ("function on 8 warps", "sm_90a"): (111, 18), ("operation on 8 warps", "sm_90a"): (34, 9), ("elements on 8 warps", "sm_90a"): (62, 14),
-        ("momentum", "sm_90a"): (1140, 185), ("momentum on 8 warps", "sm_80"): (1339, 174), ("momentum on 8 warps", "sm_90a"): (1317, 185),
-        ("Adam", "sm_90a"): (1946, 393), ("Adam on 8 warps", "sm_80"): (1725, 320), ("Adam on 8 warps", "sm_90a"): (2346, 393)}
+# Cycles and instructions of one warp (section_steps.py): counted. On an H200 a layer takes 873 cycles.
+WAYS = {("forward", "sm_80"): (496, 264), ("forward", "sm_90a"): (517, 268), ("gradient", "sm_80"): (407, 219), ("gradient", "sm_90a"): (425, 221),
+        ("more rows", "sm_80"): (709, 435), ("more rows", "sm_90a"): (706, 439), ("chain", "sm_80"): (1916, 220), ("chain", "sm_90a"): (2001, 233),
+        ("known chain", "sm_80"): (661, 114), ("known chain", "sm_90a"): (752, 132), ("first piece", "sm_80"): (510, 148), ("first piece", "sm_90a"): (566, 159),
+        ("fetch", "sm_80"): (464, 123), ("fetch", "sm_90a"): (499, 131),
+        ("step", "sm_80"): (637, 113), ("step", "sm_90a"): (690, 122), ("loss", "sm_80"): (2177, 351), ("loss", "sm_90a"): (2314, 372),
+        ("loss gradient", "sm_80"): (809, 111), ("loss gradient", "sm_90a"): (1029, 119),
+        ("update", "sm_80"): (2635, 564), ("update", "sm_90a"): (2666, 594), ("whole update", "sm_80"): (3482, 786), ("whole update", "sm_90a"): (3098, 835),
+        ("program", "sm_80"): (3125, 549), ("program", "sm_90a"): (3369, 657), ("program on 8 warps", "sm_80"): (3759, 549), ("program on 8 warps", "sm_90a"): (4049, 657),
+        ("input", "sm_90a"): (767, 121), ("product", "sm_90a"): (612, 162), ("call", "sm_90a"): (368, 91),
+        ("input on 8 warps", "sm_90a"): (899, 121), ("product on 8 warps", "sm_90a"): (776, 162), ("call on 8 warps", "sm_90a"): (443, 91),
+        ("function on 8 warps", "sm_90a"): (105, 15), ("operation on 8 warps", "sm_90a"): (30, 8), ("elements on 8 warps", "sm_90a"): (65, 16),
+        ("momentum", "sm_90a"): (1163, 196), ("momentum on 8 warps", "sm_80"): (1236, 179), ("momentum on 8 warps", "sm_90a"): (1344, 196),
+        ("Adam", "sm_90a"): (1525, 387), ("Adam on 8 warps", "sm_80"): (1706, 326), ("Adam on 8 warps", "sm_90a"): (1956, 387)}
 # An update of half a layer of 64 x 64, as the sum of counted parts: the tile, and its compiled program twice, for two columns of a thread.
-UPDATES = {"SGD": 2683, "momentum": 5441, "Adam": 7499}
+UPDATES = {"SGD": 2666, "momentum": 5484, "Adam": 6708}
 
 
 @functools.lru_cache(maxsize=None)
