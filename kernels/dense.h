@@ -15,8 +15,8 @@ LAMINA_API ElementwiseCode activation_grad_code(section::Activation activation, 
 namespace cuda {
 
 // in: x [rows, k], w [k, n], optionally a bias [n]; out: y = act(x w + b). With a leading model axis in w and y; x and the bias may have it
-// too. All contiguous. T: f16, bf16 (computed in float, rounded once), float, double. Sums have the order of kernels/cuda/product.h, unless the
-// product is large enough for cuBLASLt (runtime/cuda/products.h), which uses its own order. Only cuBLASLt applies the precision.
+// too. All contiguous. T: f16, bf16 (computed in float, rounded once), float, double. Sums have the order of kernels/cuda/product.h, unless
+// the product is large enough for cuBLASLt (runtime/cuda/products.h), which uses its own order. Only cuBLASLt applies the precision.
 template <class T>
 void dense(Stream&, std::span<const View* const> in, std::span<const View* const> out, section::Activation activation, float alpha,
            Precision precision);

@@ -26,11 +26,7 @@ struct Card {
   double gigahertz, lanes, gigabytes_per_second;
 };
 constexpr Card kCards[]{
-    {"h100", 1.98, 128, 3350},
-    {"h200", 1.98, 128, 4800},
-    {"a100", 1.41, 64, 2039},
-    {"l40s", 2.52, 128, 864},
-    {"rtx5090", 2.41, 128, 1792},
+    {"h100", 1.98, 128, 3350}, {"h200", 1.98, 128, 4800}, {"a100", 1.41, 64, 2039}, {"l40s", 2.52, 128, 864}, {"rtx5090", 2.41, 128, 1792},
 };
 
 // Measured on an H200, and used for every card: perf/results, and the step clock in these networks. Instructions take about half as long

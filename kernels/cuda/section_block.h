@@ -53,7 +53,8 @@ inline constexpr int kLinkFloats = 16, kMostLinks = section::kMostLinks;
 inline constexpr int kScratchFloats = 3072;
 inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
 inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRingAt = kLinksAt + kMostLinks * kLinkFloats,
-                     kSlotsAt = kRingAt + kStages * kStageFloats, kRowsAt = kSlotsAt + kSlots * kSlotFloats, kStoredAt = kRowsAt + 2 * kMostRows * kMostWidth, kTurnsAt = kStoredAt + 4,
+                     kSlotsAt = kRingAt + kStages * kStageFloats, kRowsAt = kSlotsAt + kSlots * kSlotFloats,
+                     kStoredAt = kRowsAt + 2 * kMostRows * kMostWidth, kTurnsAt = kStoredAt + 4,
                      kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
 // Other steps use the ring between chains: all of it as registers of elementwise programs, or its end as scratch memory.
 inline constexpr int kFreeFloats = kRowsAt - kRingAt, kScratchAt = kRowsAt - kScratchFloats;

@@ -4,9 +4,9 @@
 //   4 fetch      weights, biases, masks and the first product's rows
 //   1 stores     results, from shared to global memory
 //   1 announces  results to the blocks that wait for them; the fence before takes longer than a layer
-// A piece is up to 64 sums of up to 64 terms, whatever the layer's size, in shared memory as in the device's: a row of it is a term forward,
-// and a sum backward. While the computing warps multiply piece p, they read piece p + 1 into registers; the barrier behind p says that its
-// results are there and that piece p + 2 is. Sums go through their terms in order, as fused multiply-adds from 0: the bits of
+// A piece is up to 64 sums of up to 64 terms, whatever the layer's size, in shared memory as in the device's: a row of it is a term
+// forward, and a sum backward. While the computing warps multiply piece p, they read piece p + 1 into registers; the barrier behind p says
+// that its results are there and that piece p + 2 is. Sums go through their terms in order, as fused multiply-adds from 0: the bits of
 // kernels/cpu/tiles.h.
 #pragma once
 #include "kernels/cuda/section_clock.h"
@@ -20,7 +20,8 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
   Four w[kQuads], v[kAhead + 1][R];
   float sums[R];
   const auto weights = [&](const float* stage, int q) {
-    return gradient ? four_in_order(stage + column * kLeading + 4 * q) : four_of_column_in_order<kLeading>(stage + 4 * q * kLeading + column);
+    return gradient ? four_in_order(stage + column * kLeading + 4 * q)
+                    : four_of_column_in_order<kLeading>(stage + 4 * q * kLeading + column);
   };
   const float *own = memory.slot(0), *stage = memory.stage(0);  // the stage: of the piece whose weights are in registers
   meet();

@@ -5,7 +5,8 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// A piece's weights, by all fetching threads: rows as they lie in memory. What is beyond the last row or column is 0. Half a warp copies a row.
+// A piece's weights, by all fetching threads: rows as they lie in memory. What is beyond the last row or column is 0. Half a warp copies a
+// row.
 template <bool gradient>
 LAMINA_DEVICE void fetch_weights(const Pieces& p, const Link& link, float* stage, int thread) {
   constexpr int kInRow = kPiece / 4, kRowsAtOnce = kFetchThreads / kInRow;

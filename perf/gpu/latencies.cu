@@ -82,8 +82,7 @@ __global__ void stream_bulk(const char* from, int pieces, int deep, long long* c
   constexpr int rows = kPiece / row;
   const auto copy = [&](int piece) {
     const unsigned bar = shared_address(&full[piece % deep]);
-    if (threadIdx.x == 0)
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(kPiece) : "memory");
+    if (threadIdx.x == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(kPiece) : "memory");
     __syncwarp();
     for (int i = int(threadIdx.x); i < rows; i += 32)
       asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

@@ -57,7 +57,7 @@ PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
              "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return" for op in ("CALL", "RET"))]}
 ON_EIGHT = " on 8 warps"
 FETCHED = "BAR@section_fetch.h:if (!makes(Mistake::brings_late)) meet();"
-WEIGHTS = "LDGSTS*8@section_fetch.h:for (int i = 0; i < kPiece / kRowsAtOnce; ++i) copy_async<16>"
+WEIGHTS = "LDGSTS*8@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLeading"
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
         "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],

@@ -119,7 +119,8 @@ constexpr bool alike(cudnnStatus_t (*)(A...), int (*)(B...)) {
     return false;
   else
     return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-             std::is_floating_point_v<A> == std::is_floating_point_v<B>)&&...);
+             std::is_floating_point_v<A> == std::is_floating_point_v<B>) &&
+            ...);
 }
 #endif
 

@@ -45,7 +45,7 @@ struct FakeCudnn : FakeLibrary {
   size_t alive() const { return live.size() + tensors.size() + filters.size() + convolutions.size(); }
 
   template <class T>
-  static int create(const char* name, std::map<void*, T> FakeCudnn::*kind, void** out) {
+  static int create(const char* name, std::map<void*, T> FakeCudnn::* kind, void** out) {
     FakeCudnn& f = now();
     std::lock_guard lock(f.mutex);
     if (const int status = f.call(name)) return status;
@@ -54,7 +54,7 @@ struct FakeCudnn : FakeLibrary {
     return 0;
   }
   template <class T>
-  static int destroy(const char* name, std::map<void*, T> FakeCudnn::*kind, void* handle) {
+  static int destroy(const char* name, std::map<void*, T> FakeCudnn::* kind, void* handle) {
     FakeCudnn& f = now();
     std::lock_guard lock(f.mutex);
     f.expect((f.*kind).erase(handle) == 1, cat(name, " of what is not there"));
@@ -62,7 +62,7 @@ struct FakeCudnn : FakeLibrary {
   }
   // Sets the contents of a descriptor.
   template <class T, class F>
-  static int set(const char* name, std::map<void*, T> FakeCudnn::*kind, void* handle, F change) {
+  static int set(const char* name, std::map<void*, T> FakeCudnn::* kind, void* handle, F change) {
     FakeCudnn& f = now();
     std::lock_guard lock(f.mutex);
     if (const int status = f.call(name)) return status;

@@ -154,9 +154,8 @@ TEST_F(EmulatedFamilies, SoftmaxesAgree) {
     SCOPED_TRACE(cat(outer, " x ", n, " x ", inner));
     Buffer<float> x = numbers<float>(outer * n * inner, 5, -20, 20);
     const std::vector<int64_t> shape{outer, n, inner};
-    compare<float>(outer * n * inner, 1e-6, [&](bool on_gpu, Buffer<float>& y) {
-      BOTH(on_gpu, softmax<float>)(STREAM(on_gpu), view(x, shape), view(y, shape), 1);
-    });
+    compare<float>(outer * n * inner, 1e-6,
+                   [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, softmax<float>)(STREAM(on_gpu), view(x, shape), view(y, shape), 1); });
     compare<float>(outer * n * inner, 1e-6, [&](bool on_gpu, Buffer<float>& y) {
       BOTH(on_gpu, log_softmax<float>)(STREAM(on_gpu), view(x, shape), view(y, shape), 1);
     });
@@ -170,8 +169,8 @@ TEST_F(EmulatedFamilies, CrossEntropyAgreesAndReportsABadLabel) {
     for (const bool losses : {true, false})
       compare<float>(losses ? rows : rows * n, 1e-6, [&](bool on_gpu, Buffer<float>& y) {
         Buffer<float> other(size_t(losses ? rows * n : rows));
-        BOTH(on_gpu, sparse_cross_entropy<float>)
-        (STREAM(on_gpu), view(x, {rows, n}), view(labels, {rows}), view(losses ? y : other, {rows}), view(losses ? other : y, {rows, n}));
+        BOTH(on_gpu, sparse_cross_entropy<float>)(STREAM(on_gpu), view(x, {rows, n}), view(labels, {rows}),
+                                                  view(losses ? y : other, {rows}), view(losses ? other : y, {rows, n}));
       });
   }
   Buffer<float> x = numbers<float>(40, 6), losses(4), p(40);
@@ -205,15 +204,15 @@ TEST_F(EmulatedFamilies, ProductsAgree) {
       const bool ta = transposes & 1, tb = transposes & 2;
       Buffer<float> a = numbers<float>(m * k, 8), b = numbers<float>(k * n, 9);
       compare<float>(m * n, 1e-5, [&](bool on_gpu, Buffer<float>& c) {
-        BOTH(on_gpu, batched_matmul<float>)
-        (STREAM(on_gpu), view(a, ta ? std::vector{k, m} : std::vector{m, k}), view(b, tb ? std::vector{n, k} : std::vector{k, n}),
-         view(c, {m, n}), ta, tb, Precision::float32);
+        BOTH(on_gpu, batched_matmul<float>)(STREAM(on_gpu), view(a, ta ? std::vector{k, m} : std::vector{m, k}),
+                                            view(b, tb ? std::vector{n, k} : std::vector{k, n}), view(c, {m, n}), ta, tb,
+                                            Precision::float32);
       });
     }
   Buffer<int32_t> a = numbers<int32_t>(3 * 5 * 7, 10, -9, 9), b = numbers<int32_t>(2 * 3 * 7 * 4, 11, -9, 9);
   compare<int32_t>(2 * 3 * 5 * 4, 0, [&](bool on_gpu, Buffer<int32_t>& c) {
-    BOTH(on_gpu, batched_matmul<int32_t>)
-    (STREAM(on_gpu), view(a, {3, 5, 7}), view(b, {2, 3, 7, 4}), view(c, {2, 3, 5, 4}), false, false, Precision::float32);
+    BOTH(on_gpu, batched_matmul<int32_t>)(STREAM(on_gpu), view(a, {3, 5, 7}), view(b, {2, 3, 7, 4}), view(c, {2, 3, 5, 4}), false, false,
+                                          Precision::float32);
   });
 }
 
@@ -261,9 +260,8 @@ TEST_F(EmulatedFamilies, UniqueTopKAndSearchesAgree) {
     for (const int result : {0, 1, 2, 3})
       compare<int64_t>(result == 3 ? 3 : 3 * n, 0, [&](bool on_gpu, Buffer<int64_t>& y) {
         Buffer<int64_t> a(size_t(3 * n)), b(size_t(3 * n)), c(size_t(3 * n)), d(3);
-        BOTH(on_gpu, unique<int32_t>)
-        (STREAM(on_gpu), view(x, {3, n}), view(result == 0 ? y : a, {3, n}), view(result == 1 ? y : b, {3, n}),
-         view(result == 2 ? y : c, {3, n}), view(result == 3 ? y : d, {3}));
+        BOTH(on_gpu, unique<int32_t>)(STREAM(on_gpu), view(x, {3, n}), view(result == 0 ? y : a, {3, n}), view(result == 1 ? y : b, {3, n}),
+                                      view(result == 2 ? y : c, {3, n}), view(result == 3 ? y : d, {3}));
       });
     const int64_t k = (n + 1) / 2;
     compare<int64_t>(3 * k, 0, [&](bool on_gpu, Buffer<int64_t>& y) {
@@ -294,8 +292,8 @@ TEST_F(EmulatedFamilies, GathersAndScattersAgree) {
     if (s.outer == 1)
       for (const auto mode : {kernels::ScatterMode::mul, kernels::ScatterMode::max})
         compare<float>(whole, 0, [&](bool on_gpu, Buffer<float>& y) {
-          BOTH(on_gpu, scatter_combine<float>)
-          (STREAM(on_gpu), view(updates, {picked}), view(indices, {s.batch * s.count}), view(x, {whole}), view(y, {whole}), s, mode);
+          BOTH(on_gpu, scatter_combine<float>)(STREAM(on_gpu), view(updates, {picked}), view(indices, {s.batch * s.count}),
+                                               view(x, {whole}), view(y, {whole}), s, mode);
         });
   }
 }
@@ -450,9 +448,8 @@ TEST_F(EmulatedFamilies, PoolsAndPositionsAgree) {
     });
   }
   Buffer<int32_t> labels{0, 4, -1, 2, 7};
-  compare<float>(25, 0, [&](bool on_gpu, Buffer<float>& y) {
-    BOTH(on_gpu, one_hot<float>)(STREAM(on_gpu), view(labels, {5}), view(y, {5, 5}));
-  });
+  compare<float>(25, 0,
+                 [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, one_hot<float>)(STREAM(on_gpu), view(labels, {5}), view(y, {5, 5})); });
   compare<f16>(3 * 70 * 2, 0, [&](bool on_gpu, Buffer<f16>& y) { BOTH(on_gpu, iota<f16>)(STREAM(on_gpu), view(y, {3, 70, 2}), 1); });
 }
 
