@@ -8,7 +8,7 @@ class Explanation(str):
     function: its name. launches: the launches of one call in order, as dicts of name, device, label (layers and ops), line (the user's, or
     ""), stream (of the device, from 0), wait (events before it, copies between devices included), signal (the event recorded after it, or
     None), section_steps (0: no section), why_alone (why it is not in a section, or ""), details (a section's steps), steps (layer, op and line of each), predicted_us
-    (microseconds predicted by a model of the GPU from published latencies and rates, not confirmed on a card; None where the model has no
+    (microseconds predicted by a model of the GPU from the times of an H200's steps and the card's published rates; None where the model has no
     figure, as on a CPU), launch_us (the part of predicted_us until the kernel starts, or None), measured_us (of the last measured run if this is the call's only launch; else None). copies: between devices.
     predicted_us: sum over all launches, None if one is missing.
     traced_kernels: number of launches if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms,

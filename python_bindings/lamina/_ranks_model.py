@@ -39,7 +39,7 @@ def explain(function, args, kwargs, device, count, hosts):
     gradients = [float(_elements(v.shape) * _bytes_each(v.dtype)) for v in reversed(trained)]
     joined, ways = _core.distributed.modelled_steps(device, count, hosts, own.modelled_us, gradients if count > 1 else [])
     best = min((way for way in ways if way[4]), key=lambda way: way[2])
-    lines = [f"{joined}; every time here is modelled: published constants, not confirmed on GPUs",
+    lines = [f"{joined}; every time here is modelled: launches by what one H200 showed, links as published",
              f"  rows: {rows}, {mine} a rank; gradients: {sum(gradients):,.0f} bytes of {len(gradients)} Variables",
              f"  launches a rank and step, without sums: {len(own.launches)}",
              f"  one device, all rows: {whole.modelled_us:.1f} us modelled"]
