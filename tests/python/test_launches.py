@@ -114,6 +114,12 @@ def test_fit_chooses_a_number_where_steps_are_short():
         launches._times = times
         launches.after_epoch(1000, left)
         assert launches.steps == wanted and 1000 % launches.steps == 0
+    launches = Launches(lambda *batch: (), 10, Feed(), None, False)
+    for _ in range(11):
+        list(launches.of((lm.zeros([10, 30_000]), lm.zeros([10], "int32")), 10))  # 1.2 MB
+    launches._times = [0.05] + [1e-4] * 10
+    launches.after_epoch(1000, 20_000)
+    assert 4 <= launches.steps <= 6, "batches of 8 MiB"
     for single, feed in ((True, Feed()), (False, type("Stream", (), {"can_join": False})())):
         launches = Launches(lambda *batch: (), 10, feed, 8, single)
         assert launches.steps == 1 and launches.rows is None

@@ -7,7 +7,7 @@ from .. import _core, errors
 from .._loops import scan
 from .._structure import flatten, unflatten
 
-_SECONDS, _MOST = 0.02, 200  # of one launch; steps
+_SECONDS, _MOST, _BYTES = 0.02, 200, 8 << 20  # of one launch; steps; their batches: more would be memory that is new to the process
 _WORTH, _SAVED = 1e-3, 2e-5  # longer steps gain nothing; seconds that a step in a loop saves, at least
 
 
@@ -21,7 +21,7 @@ class Launches:
         joins = feed.can_join and not single
         self.steps = wanted if joins and wanted is not None else 1
         self._open = self._chosen = joins and wanted is None  # whether the times will tell; whether they did
-        self._loop, self._times, self._begun = _core.function(self._run), [], False
+        self._loop, self._times, self._begun, self._bytes = _core.function(self._run), [], False, 1
 
     @property
     def rows(self):
@@ -35,6 +35,7 @@ class Launches:
             values = self._step(*batch)
             if self._open and len(self._times) < 32:
                 self._times.append(time.perf_counter() - began)
+                self._bytes = max(self._bytes, sum(leaf.size * leaf.dtype.itemsize for leaf in flatten(batch)[0]))
             yield values, samples
             return
         begin, (leaves, structure) = 0, flatten(batch)
@@ -69,5 +70,5 @@ class Launches:
             return
         self._open, self._begun, step = False, True, sorted(self._times[1:])[len(self._times) // 2]
         if step < _WORTH and left * _SAVED > self._times[0]:
-            most = max(2, min(_MOST, int(_SECONDS / step), steps))
+            most = max(2, min(_MOST, int(_SECONDS / step), _BYTES // self._bytes, steps))
             self.steps = min(range(most, max(most // 2, 1), -1), key=lambda n: steps % n)  # few are left over

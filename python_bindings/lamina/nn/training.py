@@ -85,7 +85,7 @@ class Training:
         distribute: the ranks of a job (lm.distributed) train together. All call fit with the same data; each computes its rows of every batch of batch_size rows, and the
         results have the same bits for any number of ranks up to 8. Rank 0 prints.
 
-        steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time, from the second epoch on, where it is worth
+        steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time and their batches' memory, from the second epoch on, where it is worth
         the trace. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
         self._require_compiled("fit")
         errors.in_range("fit", "it is how often the data is seen", 0, epochs=epochs, initial_epoch=initial_epoch)
