@@ -185,7 +185,7 @@ def test_peers_train_the_same(net):
     """In every form that a CPU supports, but torch.compile only for the smallest network, because compiling takes a minute."""
     losses, ends = [], []
     for program in times.PROGRAMS:
-        for form in nets.forms(program, net, "float32", 4, on_gpu=False):
+        for form in nets.forms(program, net, "float32", on_gpu=False):
             if form.endswith("compile") and net != "policy":
                 continue
             status, said = run(sys.executable if program == "lamina" else PEERS, f"perf/gpu/times_{program}.py", net, form, "--device", "cpu:0", "--seconds", "0.01", "--rows", '[["float32", 4]]')
