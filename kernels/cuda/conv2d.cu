@@ -9,17 +9,6 @@
 namespace lamina::kernels::cuda {
 namespace {
 
-struct Place {
-  int64_t image, row, column;
-};
-// Positions in images of height x width.
-struct Images {
-  Divider height, width;
-  LAMINA_DEVICE Place place(int64_t p) const {
-    const int64_t column = width.split(p), row = height.split(p);
-    return {p, row, column};
-  }
-};
 struct InWindow {
   int64_t row, column, channel;
 };

@@ -153,6 +153,18 @@ class Divider {
   unsigned multiplier_ = 0, shift_ = 0;
 };
 
+struct Place {
+  int64_t image, row, column;
+};
+// Positions in images of height x width.
+struct Images {
+  Divider height, width;
+  LAMINA_DEVICE Place place(int64_t p) const {
+    const int64_t column = width.split(p), row = height.split(p);
+    return {p, row, column};
+  }
+};
+
 // Axes in row-major order with one operand's strides. Axes of length 1 are dropped, and neighbours that form one stride are merged.
 struct Axes {
   int rank = 0;
