@@ -29,8 +29,9 @@ constexpr Card kCards[]{
     {"h100", 1.98, 128, 3350}, {"h200", 1.98, 128, 4800}, {"a100", 1.41, 64, 2039}, {"l40s", 2.52, 128, 864}, {"rtx5090", 2.41, 128, 1792},
 };
 
-// Measured on an H200, and used for every card: perf/results, and the step clock in these networks. Instructions take about half as long
-// again, or twice as long, as perf/gpu/section_steps.py counts them: warps share schedulers, caches of instructions and shared memory.
+// Measured on an H200, and used for every card: perf/results, the step clock in these networks, and for the cache's rate a trial that was
+// not kept. Instructions take about half as long again, or twice as long, as perf/gpu/section_steps.py counts them: warps share schedulers,
+// caches of instructions and shared memory.
 constexpr double kCacheBytesPerCycle = 17.5;  // per multiprocessor, from the L2 cache when all read different bytes
 constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
@@ -38,7 +39,7 @@ constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to 
 // The start of a chain, and of one that has more links than one warp finds at once.
 constexpr double kPieceCycles = 873, kPieceOfMoreRowsCycles = 3000, kChainCycles = 7700, kLongChainCycles = 4000;
 constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work
-constexpr double kCopyCycles = 1300;                      // of one element of each thread
+constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
 constexpr double kTileCycles = 2520, kTileRowCycles = 19.5, kLargeTileCycles = 2250, kLargeTileRowCycles = 51;
 // An interpreted program, for up to four elements of each thread: without its parts, for an input, for an instruction that the interpreter
