@@ -11,6 +11,7 @@
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/block_section.h"
+#include "kernels/section/stages.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {
@@ -145,7 +146,9 @@ class Emitter {
     out.name = cat("section of ", end - begin, " steps");
     out.detail = layers + '\n';
     if (!options_.inside) {
+      if (device.kind == DeviceKind::cpu) section::place_ways(*table, ranges);
       out.detail += section::print(*table);
+      if (table->ways && table->ways->on_all) out.detail += cat("or ", section::print(*table->ways), ", as is faster\n");
       print_nested(*table, "", out.detail);
     }
     out.stream = group.stream;

@@ -2,7 +2,9 @@
 #include "kernels/section/nested.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "kernels/cpu/section_update.h"
 #include "kernels/dropout.h"
 #include "kernels/reduce.h"
+#include "kernels/section/stages.h"
 #include "kernels/softmax.h"
 #include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/config.h"
@@ -44,28 +47,18 @@ class Section {
     for (const View* v : call.out) data_.push_back(static_cast<char*>(v->data));
   }
 
-  void run_all(int thread, int threads, ThreadPool::Barrier& barrier) {
-    const size_t count = table_.steps.size();
+  // As `way` says, if there are the threads for it.
+  void run(section::Ways::Way way, int thread, int threads, ThreadPool::Barrier& barrier) {
+    const section::Ways* ways = table_.ways.get();
+    const section::Stages* stages = !ways                          ? nullptr
+                                    : threads == 1                 ? ways->on_one.get()
+                                    : way == section::Ways::staged ? ways->on_all.get()
+                                                                   : nullptr;
     bool stopped = false;
-    for (size_t i = 0; i < count; ++i) {
-      const Step& step = table_.steps[i];
-      if (step.barrier_before && threads > 1) {
-        barrier.wait();
-        stopped = stopped || failed_.load(std::memory_order_relaxed);
-      }
-      if (stopped) continue;  // no thread may be left waiting at a barrier
-      try {
-        const bool mine = step.partition != Partition::one || thread == step.owner % threads;
-        const profiler::Scope range(mine && names_ ? names_ + i : nullptr, int64_t(i));
-        if (threads == 1 && !names_ && i + 1 < count && run_row_backward(step, table_.steps[i + 1]))
-          ++i;
-        else
-          run_step(step, thread, threads);
-      } catch (...) {
-        stopped = true;
-        fail(i);
-      }
-    }
+    if (stages && stages->threads == threads)
+      run_stages(*stages, thread, barrier, stopped);
+    else
+      run_steps(0, int32_t(table_.steps.size()), thread, threads, barrier, stopped);
   }
 
   void rethrow() {
@@ -73,6 +66,71 @@ class Section {
   }
 
  private:
+  // Steps first to last - 1, shared among the threads.
+  void run_steps(int32_t first, int32_t last, int thread, int threads, ThreadPool::Barrier& barrier, bool& stopped) {
+    for (int32_t i = first; i < last; ++i) {
+      const Step& step = table_.steps[size_t(i)];
+      if (step.barrier_before && threads > 1) meet(barrier, stopped);
+      const bool mine = step.partition != Partition::one || thread == step.owner % threads;
+      if (threads == 1 && i + 1 < last && run_pair(i, i + 1, stopped))
+        ++i;
+      else
+        run_guarded(i, mine, thread, threads, stopped);
+    }
+  }
+
+  void run_stages(const section::Stages& stages, int thread, ThreadPool::Barrier& barrier, bool& stopped) {
+    const int threads = stages.threads, parts = stages.parts;
+    run_steps(0, stages.first, thread, threads, barrier, stopped);
+    meet(barrier, stopped);
+    if (thread == 0)
+      for (int32_t i : stages.before) run_guarded(i, true, 0, 1, stopped);
+    meet(barrier, stopped);
+    for (size_t s = 0; s < stages.stages.size(); ++s) {
+      const section::Stages::Stage& stage = stages.stages[s];
+      if (stage.thread != thread) continue;
+      for (int part = 0; part < parts; ++part) {
+        if (s > 0) barrier.wait_until(parts_done_[s - 1], uint32_t(part + 1));
+        stopped = stopped || failed_.load(std::memory_order_relaxed);
+        for (int32_t i = stage.begin; i < stage.end; ++i) {
+          const section::Stages::Item item = stages.items[size_t(i)];
+          if (!item.whole) {
+            if (parts == 1 && i + 1 < stage.end && run_pair(item.step, stages.items[size_t(i) + 1].step, stopped))
+              ++i;
+            else
+              run_guarded(item.step, true, part, parts, stopped);
+          } else if (part == parts - 1) {
+            run_guarded(item.step, true, 0, 1, stopped);
+          }
+        }
+        parts_done_[s].advance();
+      }
+      for (int32_t i = stage.end; i < stage.tail; ++i) run_guarded(stages.items[size_t(i)].step, true, 0, 1, stopped);
+    }
+    meet(barrier, stopped);
+    if (thread == 0)
+      for (int32_t i : stages.after) run_guarded(i, true, 0, 1, stopped);
+    if (!stages.after.empty()) meet(barrier, stopped);
+    run_steps(stages.last, int32_t(table_.steps.size()), thread, threads, barrier, stopped);
+  }
+
+  void meet(ThreadPool::Barrier& barrier, bool& stopped) {
+    barrier.wait();
+    stopped = stopped || failed_.load(std::memory_order_relaxed);
+  }
+
+  // After an error nothing runs, but threads still meet: none may be left waiting.
+  void run_guarded(int32_t i, bool mine, int thread, int threads, bool& stopped) {
+    if (stopped) return;
+    try {
+      const profiler::Scope range(mine && names_ ? names_ + i : nullptr, int64_t(i));
+      run_step(table_.steps[size_t(i)], thread, threads);
+    } catch (...) {
+      stopped = true;
+      fail(size_t(i));
+    }
+  }
+
   void fail(size_t step) {
     std::lock_guard lock(error_mutex_);
     failed_.store(true, std::memory_order_relaxed);
@@ -194,9 +252,10 @@ class Section {
   }
 
   // A layer's gradients for one row, if these two steps are that: the weights are then read once. Returns whether it ran them.
-  bool run_row_backward(const Step& g, const Step& u) {
-    if (g.kind != StepKind::dense_grad_input || u.kind != StepKind::dense_update || g.rows != 1 || u.rows != 1 || g.replicas != 1 ||
-        u.replicas != 1 || u.code < 0 || g.k != u.k || g.n != u.n)
+  bool run_pair(int32_t first, int32_t second, bool stopped) {
+    const Step &g = table_.steps[size_t(first)], &u = table_.steps[size_t(second)];
+    if (stopped || names_ || g.kind != StepKind::dense_grad_input || u.kind != StepKind::dense_update || g.rows != 1 || u.rows != 1 ||
+        g.replicas != 1 || u.replicas != 1 || u.code < 0 || g.k != u.k || g.n != u.n)
       return false;
     const ElementwiseCode& code = table_.codes[size_t(u.code)];
     if (code.outputs.size() != 1) return false;
@@ -289,6 +348,7 @@ class Section {
   const Tiles& tiles_;
   const profiler::Name* const names_;
   std::vector<char*> data_;
+  std::array<Signal, section::Stages::kMost> parts_done_;
   std::atomic<bool> failed_{false};
   Mutex error_mutex_;
   std::exception_ptr error_;
@@ -432,16 +492,26 @@ void Section::run_nested(const Step& s) {
 void run_table(const KernelCall& call, const Table& table, const profiler::Name* names) {
   Section section(call, table, names);
   const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kSectionFlopsPerThread, 1024.0)));
-  if (threads == 1) {
+  section::Ways* ways = threads == table.threads ? table.ways.get() : nullptr;
+  const section::Ways::Way way = ways ? ways->next() : section::Ways::shared;
+  struct Run {
+    Section& section;
+    section::Ways::Way way;
+    int threads;  // that ran it
+  } run{section, way, 1};
+  const auto job = [](void* r, int thread, int count, ThreadPool::Barrier& barrier) {
+    auto& [section, way, ran] = *static_cast<Run*>(r);
+    if (thread == 0) ran = count;
+    section.run(way, thread, count, barrier);
+  };
+  const auto began = std::chrono::steady_clock::now();
+  if (threads == 1 || way == section::Ways::alone) {
     ThreadPool::NoBarrier barrier;
-    section.run_all(0, 1, barrier);
+    job(&run, 0, 1, barrier);
   } else {
-    ThreadPool::of(call.stream.device)
-        .run(
-            threads,
-            [](void* s, int thread, int count, ThreadPool::Barrier& barrier) { static_cast<Section*>(s)->run_all(thread, count, barrier); },
-            &section);
+    ThreadPool::of(call.stream.device).run(threads, job, &run);
   }
+  if (ways && run.threads == (way == section::Ways::alone ? 1 : threads)) ways->took(way, std::chrono::steady_clock::now() - began);
   section.rethrow();
 }
 

@@ -2,6 +2,7 @@
 // (kernels/cpu/section.cpp) and, on a GPU, one resident kernel run the same table.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,8 @@ struct Operand {
   int32_t model_stride = 0;  // elements from one model's part to the next; 0: shared by all models
 };
 
+class Ways;
+
 struct Table {
   std::vector<Step> steps;
   std::vector<Operand> operands;
@@ -96,6 +99,7 @@ struct Table {
   std::vector<SourceLine> lines;  // per step: the user's line, which run_section adds to Errors. May be empty.
   int threads = 1;                // that the plan was made for
   double flops = 0;
+  std::shared_ptr<Ways> ways;  // on a CPU with several threads; null: shared step by step
 };
 
 LAMINA_API const char* name(StepKind kind);

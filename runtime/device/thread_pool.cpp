@@ -41,6 +41,10 @@ class PhaseBarrier final : public ThreadPool::Barrier {
       slept_.fetch_add(slept.count(), std::memory_order_relaxed);
     }
   }
+  void wait_until(Signal& signal, uint32_t value) override {
+    for (uint32_t seen = signal.value(); seen < value; seen = signal.value())
+      if (const auto slept = signal.wait_while(seen, spin_); slept.count() > 0) slept_.fetch_add(slept.count(), std::memory_order_relaxed);
+  }
   // Summed over all threads since start().
   std::chrono::nanoseconds slept() const { return std::chrono::nanoseconds(slept_.load(std::memory_order_relaxed)); }
 

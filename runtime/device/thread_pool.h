@@ -3,6 +3,7 @@
 #pragma once
 #include "runtime/core/export.h"
 #include "runtime/device/device.h"
+#include "runtime/device/signal.h"
 
 namespace lamina {
 
@@ -12,6 +13,7 @@ class LAMINA_API ThreadPool {
   class Barrier {
    public:
     virtual void wait() = 0;
+    virtual void wait_until(Signal& signal, uint32_t value) = 0;  // until another thread of the run has advanced it so far
 
    protected:
     ~Barrier() = default;
@@ -29,6 +31,7 @@ class LAMINA_API ThreadPool {
 };
 struct ThreadPool::NoBarrier final : Barrier {
   void wait() override {}
+  void wait_until(Signal&, uint32_t) override {}
 };
 
 }  // namespace lamina

@@ -9,6 +9,7 @@
 
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
+#include "kernels/section/stages.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 #include "tests/graph/compile/run.h"
@@ -92,8 +93,16 @@ std::string wrong(const RandomGraph& random, const Way& way) {
     if (way.threads == 1) return "";
     Way alone = way;  // bits never depend on threads
     alone.threads = 1;
-    const std::string text = disagreement(run(g, alone), run(g, way), 0);
-    return text.empty() ? "" : "other bits than one thread: " + text;
+    const auto bits = run(g, alone);
+    struct Restore {
+      ~Restore() { section::Ways::always({}); }
+    } restore;
+    for (auto of_section : {section::Ways::shared, section::Ways::staged, section::Ways::alone}) {
+      section::Ways::always(of_section);
+      if (const std::string text = disagreement(bits, run(g, way), 0); !text.empty())
+        return cat("other bits than one thread, way ", int(of_section), ": ", text);
+    }
+    return "";
   } catch (const Error& error) {
     return error.what();
   }

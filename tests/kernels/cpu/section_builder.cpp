@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "kernels/section/stages.h"
+
 namespace lamina::section {
 
 using kernels::ElementwiseCode;
@@ -58,6 +60,7 @@ void SectionBuilder::finish(int threads) {
   table.flops = 1e12;  // enough for any number of threads
   place_barriers(table, ranges);
   validate(table, ranges, inputs);
+  place_ways(table, ranges);
 }
 
 void SectionBuilder::run() {

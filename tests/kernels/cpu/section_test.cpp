@@ -3,8 +3,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
+#include "kernels/section/stages.h"
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "tests/kernels/cpu/all_tiles.h"
@@ -32,6 +34,7 @@ class Section : public testing::Test {
  protected:
   void TearDown() override {
     config::set_threads(threads_);
+    Ways::always({});
     config::set_cpu_isa(isa_);
   }
   const int threads_ = config::threads();
@@ -141,10 +144,17 @@ TEST_F(Section, GivesTheSameBitsForAnyNumberOfThreads) {
         one.run();
         for (int threads : {2, 3, 4, 7}) {
           config::set_threads(threads);
+          for (Ways::Way way : {Ways::shared, Ways::staged, Ways::alone}) {
+            Ways::always(way);
+            Classifier many(batch, width, threads, momentum);
+            ASSERT_EQ(many.table.ways->on_all != nullptr, batch >= threads);
+            ASSERT_NE(many.table.ways->on_one, nullptr);
+            many.run();
+            ASSERT_TRUE(same_bits(many.everything(), one.everything())) << isa << ", batch " << batch << ", width " << width << ", threads "
+                                                                        << threads << ", momentum " << momentum << ", way " << way;
+          }
+          Ways::always({});
           Classifier many(batch, width, threads, momentum);
-          many.run();
-          ASSERT_TRUE(same_bits(many.everything(), one.everything()))
-              << isa << ", batch " << batch << ", width " << width << ", threads " << threads << ", momentum " << momentum;
           config::set_threads(2);  // a plan for more threads than there are now
           many.run();
           ASSERT_TRUE(same_bits(many.everything(), one.everything()));
@@ -321,8 +331,10 @@ TEST_F(Section, SharesColumnsOfOneRow) {
 }
 
 TEST_F(Section, RaisesABadLabelWithoutChangingWeights) {
-  for (int threads : {1, 2, 4}) {
+  for (auto [threads, way] :
+       {std::pair(1, Ways::shared), {2, Ways::shared}, {2, Ways::staged}, {2, Ways::alone}, {4, Ways::shared}, {4, Ways::staged}}) {
     config::set_threads(threads);
+    Ways::always(way);
     Classifier net(20, 16, threads, false);
     std::vector<int64_t> labels(20, 3);
     labels[13] = 10;
@@ -347,6 +359,54 @@ TEST_F(Section, RaisesABadLabelWithoutChangingWeights) {
     fresh.run();
     EXPECT_TRUE(same_bits(good.everything(), fresh.everything()));
   }
+}
+
+// Forward on both threads' layers and back: weights, their gradients and updates stay with one thread.
+TEST_F(Section, StagesKeepWeightsOnOneThread) {
+  Classifier net(48, 32, 2, true);
+  const Stages& stages = *net.table.ways->on_all;
+  ASSERT_EQ(stages.stages.size(), 3u) << print(*net.table.ways);
+  EXPECT_EQ(stages.parts, 3);
+  std::map<int, int> thread_of;  // per weights
+  int products = 0;
+  for (const Stages::Stage& stage : stages.stages)
+    for (int i = stage.begin; i < stage.tail; ++i) {
+      const Step& s = net.table.steps[size_t(stages.items[size_t(i)].step)];
+      if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input && s.kind != StepKind::dense_update) continue;
+      const int w = net.table.operands[size_t(s.first_in + (s.kind == StepKind::dense_update ? 2 : 1))].buffer;
+      EXPECT_EQ(thread_of.try_emplace(w, stage.thread).first->second, stage.thread) << "weights %" << w;
+      ++products;
+    }
+  EXPECT_EQ(products, 4 + 3 + 4);
+  EXPECT_EQ(net.table.steps[size_t(stages.after.at(0))].kind, StepKind::reduce) << "the mean loss, which nothing here reads";
+}
+
+TEST(Ways, TakesTheFastestOfItsTrials) {
+  using std::chrono::microseconds;
+  Ways ways;
+  ways.on_all = std::make_shared<Stages>();
+  const auto trial = [&](int shared, int staged, int alone) {  // 0: could not run so
+    int calls[3] = {};
+    Ways::Way last = Ways::shared;
+    for (int i = 0; i < 12; ++i) {
+      last = ways.next();
+      ++calls[last];
+      const int time = last == Ways::shared ? shared : last == Ways::staged ? staged : alone;
+      if (time > 0) ways.took(last, microseconds(i % 4 == 0 ? 1 : time));  // the first of each does not count
+    }
+    EXPECT_EQ(calls[0] * 100 + calls[1] * 10 + calls[2], 444);
+    return ways.next();
+  };
+  const auto until_the_next = [&](int pause, Ways::Way way) {
+    for (int i = 1; i <= pause; ++i) ASSERT_EQ(ways.next(), way) << i;
+  };
+  EXPECT_EQ(trial(300, 200, 250), Ways::staged);
+  until_the_next(64, Ways::staged);
+  EXPECT_EQ(trial(300, 0, 250), Ways::staged) << "as it was when it could run";
+  until_the_next(128, Ways::staged);
+  EXPECT_EQ(trial(300, 260, 250), Ways::alone);
+  until_the_next(256, Ways::alone);
+  EXPECT_EQ(trial(100, 260, 250), Ways::shared);
 }
 
 TEST_F(Section, DropsByThePositionInTheWholeBatch) {

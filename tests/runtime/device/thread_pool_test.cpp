@@ -228,6 +228,20 @@ TEST(Contention, PausesGrowTo200MillisecondsAndResetAfter32GoodRuns) {
   EXPECT_TRUE(c.allows_workers(now));
 }
 
+TEST(Contention, WakingTheWorkersAfterAPauseIsNoStall) {
+  Contention c;
+  Contention::Time now{};
+  for (int run = 0; run < 2; ++run) c.record(now, milliseconds(4), milliseconds(3), 2);
+  now += milliseconds(4);
+  c.record(now, microseconds(300), microseconds(150), 2);
+  EXPECT_TRUE(c.allows_workers(now)) << "the first run woke the workers";
+  c.record(now, microseconds(300), microseconds(150), 2);
+  EXPECT_FALSE(c.allows_workers(now)) << "the second did not";
+  now += milliseconds(8);
+  c.record(now, milliseconds(4), milliseconds(3), 2);
+  EXPECT_FALSE(c.allows_workers(now)) << "waking takes no 3 ms";
+}
+
 TEST(Contention, CountsTheSleepOfAllThreads) {
   Contention c;
   Contention::Time now{};
