@@ -358,87 +358,67 @@ LAMINA_INLINE V high_halves(const V& a, const V& b) {
   else
     return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
 }
-// Groups of four lanes: even ones of a, then of b; odd ones.
-template <int lanes, class V>
+// Groups of four of 16 lanes: even ones of a, then of b; odd ones.
+template <class V>
 LAMINA_INLINE V even_groups(const V& a, const V& b) {
-  if constexpr (lanes == 8)
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
-  else
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
 }
-template <int lanes, class V>
+template <class V>
 LAMINA_INLINE V odd_groups(const V& a, const V& b) {
-  if constexpr (lanes == 8)
-    return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-  else
-    return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 }
 
-// Calls f(q, vector) for each column q < lanes of a square, with its elements in row order; not in the order of q. t: its rows, 4 or 16.
-template <class F, class V, int lanes>
-LAMINA_INLINE void each_column_of(const V (&t)[lanes], F f) {
-  V r[lanes];
-#pragma GCC unroll 4
-  for (int g = 0; g < lanes; g += 4) {
-    V a = low_pairs<lanes>(t[g], t[g + 1]), b = high_pairs<lanes>(t[g], t[g + 1]);
-    V c = low_pairs<lanes>(t[g + 2], t[g + 3]), d = high_pairs<lanes>(t[g + 2], t[g + 3]);
-    r[g] = low_halves<lanes>(a, c);
-    r[g + 1] = high_halves<lanes>(a, c);
-    r[g + 2] = low_halves<lanes>(b, d);
-    r[g + 3] = high_halves<lanes>(b, d);
-  }
-  // r[4 g + q], group h: column 4 h + q of rows 4 g to 4 g + 3. What is left is a transposition of groups.
-  if constexpr (lanes == 4) {
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; ++q) f(q, r[q]);
-  } else {
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; ++q) {
-      V e0 = even_groups<lanes>(r[q], r[4 + q]), e1 = even_groups<lanes>(r[8 + q], r[12 + q]);  // columns q and 8 + q
-      V o0 = odd_groups<lanes>(r[q], r[4 + q]), o1 = odd_groups<lanes>(r[8 + q], r[12 + q]);    // 4 + q and 12 + q
-      f(q, even_groups<lanes>(e0, e1));
-      f(8 + q, odd_groups<lanes>(e0, e1));
-      f(4 + q, even_groups<lanes>(o0, o1));
-      f(12 + q, odd_groups<lanes>(o0, o1));
-    }
-  }
+// Calls f(q, vector) for the columns q < 4 of groups of four lanes: t_i, group h, is part of row 4 h + i.
+template <class F, class V>
+LAMINA_INLINE void four_columns(const V& t0, const V& t1, const V& t2, const V& t3, F f) {
+  constexpr int lanes = int(sizeof(V) / sizeof(float));
+  V a = low_pairs<lanes>(t0, t1), b = high_pairs<lanes>(t0, t1), c = low_pairs<lanes>(t2, t3), d = high_pairs<lanes>(t2, t3);
+  f(0, low_halves<lanes>(a, c));
+  f(1, high_halves<lanes>(a, c));
+  f(2, low_halves<lanes>(b, d));
+  f(3, high_halves<lanes>(b, d));
 }
-// The same of a square in memory. with_row(i, vector) may write row i over the square.
+// Calls f(q, vector) for each column q < lanes of a square in memory, with its elements in row order. Loading groups of four lanes of four
+// rows does half of the transposition; few different offsets, so that addresses stay in registers.
+template <class F, class S = Simd<float>>
+LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
+  const int64_t row = ld_from, rows2 = 2 * ld_from, rows3 = 3 * ld_from, rows4 = 4 * ld_from;
+#pragma GCC unroll 4
+  for (int g = 0; g < S::lanes; g += 4, from += 4)
+    four_columns(S::load_groups(from, rows4), S::load_groups(from + row, rows4), S::load_groups(from + rows2, rows4),
+                 S::load_groups(from + rows3, rows4), [&](int q, auto column) LAMINA_INLINE_LAMBDA { f(g + q, column); });
+}
+// The same, not in the order of q, with with_row(i, vector), which may write row i over the square.
 template <class F, class Row, class S = Simd<float>>
 LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f, Row with_row) {
   using V = typename S::V;
   constexpr int lanes = S::lanes;
-  if constexpr (lanes == 8) {  // loading by halves does the last stage's work; few different offsets, so that addresses stay in registers
-    const int64_t row = ld_from, rows2 = 2 * ld_from, rows3 = 3 * ld_from;
-    const float* half = from;
-#pragma GCC unroll 2
-    for (int h = 0; h < 8; h += 4, half += 4) {
-      const float* below = half + 4 * row;
-      V t0 = S::load_halves(half, below), t1 = S::load_halves(half + row, below + row);
-      V t2 = S::load_halves(half + rows2, below + rows2), t3 = S::load_halves(half + rows3, below + rows3);
-      V a = low_pairs<lanes>(t0, t1), b = high_pairs<lanes>(t0, t1), c = low_pairs<lanes>(t2, t3), d = high_pairs<lanes>(t2, t3);
-      f(h, low_halves<lanes>(a, c));
-      f(h + 1, high_halves<lanes>(a, c));
-      f(h + 2, low_halves<lanes>(b, d));
-      f(h + 3, high_halves<lanes>(b, d));
-    }
+  if constexpr (lanes < 16) {
+    each_column(from, ld_from, f);
 #pragma GCC unroll 8
     for (int i = 0; i < lanes; ++i) with_row(i, S::load(from + i * ld_from));
-  } else {
-    V t[lanes];
+  } else {  // rows are loaded once
+    V r[lanes];
 #pragma GCC unroll 16
     for (int i = 0; i < lanes; ++i) {
-      t[i] = S::load(from + i * ld_from);
-      with_row(i, t[i]);
+      r[i] = S::load(from + i * ld_from);
+      with_row(i, r[i]);
     }
-    each_column_of(t, f);
+#pragma GCC unroll 4
+    for (int g = 0; g < lanes; g += 4)
+      four_columns(r[g], r[g + 1], r[g + 2], r[g + 3], [&, g](int q, auto column) LAMINA_INLINE_LAMBDA { r[g + q] = column; });
+    // r[4 g + q], group h: column 4 h + q of rows 4 g to 4 g + 3. What is left is a transposition of groups.
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+      V e0 = even_groups(r[q], r[4 + q]), e1 = even_groups(r[8 + q], r[12 + q]);  // columns q and 8 + q
+      V o0 = odd_groups(r[q], r[4 + q]), o1 = odd_groups(r[8 + q], r[12 + q]);    // 4 + q and 12 + q
+      f(q, even_groups(e0, e1));
+      f(8 + q, odd_groups(e0, e1));
+      f(4 + q, even_groups(o0, o1));
+      f(12 + q, odd_groups(o0, o1));
+    }
   }
 }
-template <class F>
-LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
-  each_column(from, ld_from, f, [](int, auto) LAMINA_INLINE_LAMBDA {});
-}
-
 LAMINA_INLINE void transpose_square(const float* from, int64_t ld_from, float* to, int64_t ld_to) {
   const int64_t lines2 = 2 * ld_to, lines3 = 3 * ld_to;
   each_column(from, ld_from, [&](int q, auto column) LAMINA_INLINE_LAMBDA {

@@ -72,7 +72,7 @@ class Section {
       const Step& step = table_.steps[size_t(i)];
       if (step.barrier_before && threads > 1) meet(barrier, stopped);
       const bool mine = step.partition != Partition::one || thread == step.owner % threads;
-      if (threads == 1 && i + 1 < last && run_pair(i, i + 1, stopped))
+      if (threads == 1 && step.rows == 1 && i + 1 < last && run_pair(i, i + 1, stopped))
         ++i;
       else
         run_guarded(i, mine, thread, threads, stopped);
@@ -95,7 +95,8 @@ class Section {
         for (int32_t i = stage.begin; i < stage.end; ++i) {
           const section::Stages::Item item = stages.items[size_t(i)];
           if (!item.whole) {
-            if (parts == 1 && i + 1 < stage.end && run_pair(item.step, stages.items[size_t(i) + 1].step, stopped))
+            if (parts == 1 && table_.steps[size_t(item.step)].rows == 1 && i + 1 < stage.end &&
+                run_pair(item.step, stages.items[size_t(i) + 1].step, stopped))
               ++i;
             else
               run_guarded(item.step, true, part, parts, stopped);

@@ -34,6 +34,12 @@ struct Simd<float> {
   static LAMINA_INLINE V zero() { return _mm512_setzero_ps(); }
   static LAMINA_INLINE V all(float x) { return _mm512_set1_ps(x); }
   static LAMINA_INLINE V load(const float* p) { return _mm512_loadu_ps(p); }
+  static LAMINA_INLINE V load_groups(const float* p, int64_t step) {  // of four lanes, `step` elements apart
+    V x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + step), 1);
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(p + 2 * step), 2);
+    return _mm512_insertf32x4(x, _mm_loadu_ps(p + 3 * step), 3);
+  }
   static LAMINA_INLINE void store(float* p, V x) { _mm512_storeu_ps(p, x); }
   static LAMINA_INLINE Part part(int n) { return Part((1u << n) - 1); }
   static LAMINA_INLINE V load(const float* p, Part part) { return _mm512_maskz_loadu_ps(part, p); }
@@ -79,8 +85,8 @@ struct Simd<float> {
   static LAMINA_INLINE void store(float* p, V x) { _mm256_storeu_ps(p, x); }
   static LAMINA_INLINE Part part(int n) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(kPartMask + 8 - n)), n}; }
   static LAMINA_INLINE V load(const float* p, Part part) { return _mm256_maskload_ps(p, part.mask); }
-  static LAMINA_INLINE V load_halves(const float* low, const float* high) {
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
+  static LAMINA_INLINE V load_groups(const float* p, int64_t step) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + step), 1);
   }
   // In halves: masked stores take tens of cycles on some processors.
   static LAMINA_INLINE void store(float* p, V x, Part part) {
@@ -163,6 +169,11 @@ struct Simd {
   static LAMINA_INLINE V load(const T* p) {
     V x;
     std::memcpy(&x, p, sizeof x);
+    return x;
+  }
+  static LAMINA_INLINE V load_groups(const T* p, int64_t step) {
+    V x;
+    for (int g = 0; g < lanes; g += 4) std::memcpy(reinterpret_cast<T*>(&x) + g, p + g / 4 * step, 4 * sizeof(T));
     return x;
   }
   static LAMINA_INLINE void store(T* p, V x) { std::memcpy(p, &x, sizeof x); }

@@ -25,8 +25,8 @@ struct Stages {
     int32_t begin = 0, end = 0;  // items of each part
     int32_t tail = 0;            // items from end to here follow the last part, when the next stage need not wait for them
   };
-  static constexpr int kMost = 16;  // stages
-  int32_t first = 0, last = 0;  // the table's steps before and after these are shared among the threads as usual
+  static constexpr int kMost = 16;     // stages
+  int32_t first = 0, last = 0;         // the table's steps before and after these are shared among the threads as usual
   std::vector<int32_t> before, after;  // small steps between them, which thread 0 runs before and after all stages
   std::vector<Item> items;
   std::vector<Stage> stages;

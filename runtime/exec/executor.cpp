@@ -20,6 +20,7 @@ struct Executor::Frame {
   std::vector<BufferRef> arenas;       // per device of the program
   std::deque<memory::Holder> holders;  // of the arenas
   std::vector<View> views;             // per slot; addresses filled in
+  std::vector<void*> bound;            // per storage: the address that its slots' views have
   std::vector<const View*> operands;   // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
   struct Crossed {
@@ -128,6 +129,7 @@ Executor::Frame* Executor::take_frame() {
     if (storage.kind == StorageKind::constant) view.data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
     frame->views.push_back(view);
   }
+  frame->bound.resize(p.storages.size());
   for (const Instruction& instruction : p.instructions)
     for (auto* list : {&instruction.inputs, &instruction.outputs})
       for (int slot : *list) frame->operands.push_back(&frame->views[size_t(slot)]);
@@ -273,6 +275,7 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
         break;
       }
     }
+    if (std::exchange(frame.bound[s], data) == data) continue;  // views are scattered in memory
     for (int slot : slots_of_[s]) frame.views[size_t(slot)].data = static_cast<char*>(data) + p.slots[size_t(slot)].offset;
   }
 
