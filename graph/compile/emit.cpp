@@ -145,8 +145,8 @@ class Emitter {
     Device device = in_.work[begin].device;
     out.name = cat("section of ", end - begin, " steps");
     out.detail = layers + '\n';
+    if (device.kind == DeviceKind::cpu) section::place_ways(*table, ranges);
     if (!options_.inside) {
-      if (device.kind == DeviceKind::cpu) section::place_ways(*table, ranges);
       out.detail += section::print(*table);
       if (table->ways && table->ways->on_all) out.detail += cat("or ", section::print(*table->ways), ", as is faster\n");
       print_nested(*table, "", out.detail);
