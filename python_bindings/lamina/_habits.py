@@ -33,6 +33,12 @@ DATASET = {
     "apply": "function(dataset)", "as_numpy_iterator": "x.numpy() in a loop over it", "cardinality": "len(dataset)", "element_spec": "next(iter(dataset)), which shows dtypes and shapes", "enumerate": "enumerate(dataset)", "flat_map": "dataset.interleave(f)", "reduce": "a loop over it",
     "unbatch": "a loop over its batches and their rows", "window": "dataset.batch(n)",
 }
+FUNCTION = {
+    "clear_cache": "lm.function(fn), which has traced nothing yet", "compile": "use f itself: its first call compiles", "cost_analysis": "f.explain(*arguments)", "eval_shape": "f.inspect(*arguments), which shows dtypes and shapes",
+    "experimental_get_compiler_ir": "f.explain(*arguments)", "experimental_get_tracing_count": "f.trace_count", "fn": "f.python_function", "function_spec": "f.inspect(*arguments)", "graph": "f.inspect(*arguments)",
+    "input_signature": "lm.function(f, input_signature=[...])", "lower": "f.explain(*arguments), which plans a call and shows what it runs", "pretty_printed_concrete_signatures": "f.traces", "save": "lm.save(module, folder), with f as a method of an lm.Module",
+    "trace": "f.get_concrete_function(*arguments)", "vmap": "lm.vmap(f)", "grad": "lm.grad(f)",
+}
 METRIC = {
     "reset_state": "metric.reset()", "reset_states": "metric.reset()", "update_state": "metric.update(metric.measure(labels, predictions), len(labels))", "compute": "metric.result()",
 }
