@@ -200,7 +200,7 @@ def process_figures(quick):
 
     out = {"import_s": round(seconds("import lamina") - seconds("pass"), 4)}
     cores = len(os.sched_getaffinity(0))
-    trainer = Program([sys.executable, os.path.join(PEERS, "lamina_worker.py"), str(min(2, cores)), "hundred", "20", "call"], {}, True)
+    trainer = Program([sys.executable, os.path.join(PEERS, "lamina_worker.py"), str(min(2, cores)), "hundred", "20", "training"], {}, True)
     trainer.ready()
     trainer.measure("step", 1.0)
     before, steps = trainer.ask({"what": "resident_mb"})["value"], 0

@@ -1,12 +1,12 @@
 """Lamina from Python: lm.function of one training step and of the forward pass. usage: lamina_worker.py THREADS NETWORK BATCH FORM
 
-FORM "call": one call a step. "steps": 16 steps on 16 batches in one call, with lm.scan. Copies of a network are mapped with lm.vmap.
+FORM "call": one call a step. "steps": 16 steps on 16 batches in one call, with lm.scan. "training": as "call", and nothing else beside it. Copies of a network are mapped with lm.vmap.
 """
 import os
 import time
 import worker
 
-options = worker.arguments(["call", "steps"])
+options = worker.arguments(["call", "steps", "training"])
 network = worker.NETWORKS[options.network]
 worker.pin(options.threads)
 os.environ["LAMINA_THREADS"] = str(options.threads)
