@@ -35,7 +35,8 @@ Run run_from(int32_t first, const Table& table, const std::vector<OperandRange>&
   Run run{.first = first, .last = first};
   EarlierAccesses of_rows(ranges), of_whole(ranges), of_after(ranges);
   std::vector<Access> accesses;
-  const auto conflicts = [&](const EarlierAccesses& earlier, const Step& s) {
+  const auto conflicts = [&](const EarlierAccesses& earlier, Step s) {
+    if (s.partition == Partition::one) s.partition = Partition::tiles;  // one thread's steps, too, may change their order here
     return std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return earlier.conflicting(s, a) != nullptr; });
   };
   for (; size_t(run.last) < table.steps.size(); ++run.last) {

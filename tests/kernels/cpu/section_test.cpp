@@ -121,6 +121,7 @@ struct Classifier : SectionBuilder {
     }
     copied = output(batch * classes);
     add(StepKind::copy, Partition::one, 0, 0, 0, {{probabilities}}, {{copied}});
+    add(StepKind::copy, Partition::one, 0, 0, 0, {{mean}}, {{output(1)}});  // of what follows the rows, as this must
     finish(threads);
   }
 
