@@ -1,5 +1,5 @@
 """fn.explain(): text and data of a plan, for a present or absent device; times predicted by a model."""
-import json, math, os, re, sys
+import collections, json, math, os, re, sys
 
 import pytest
 from built import ROOT
@@ -185,3 +185,20 @@ def test_products_that_are_large_enough_for_a_library_are_in_no_section(rows):
     large = rows * 64 * 64 >= 4 << 20
     assert len(launches) == (3 if large else 1)
     assert [launch["why_alone"] for launch in launches if large] == ["its product is large enough for cuBLASLt"] * 3 * large
+
+
+def test_variables_behind_a_loop_are_copied_by_many_blocks():
+    layers = [lm.nn.Dense(64, activation="relu") for _ in range(20)]
+    net, sgd = lm.nn.Sequential(layers), lm.optim.SGD(0.1)
+    net(lm.ones((20, 64)))
+
+    def step(carry, x):
+        with lm.GradientTape() as tape:
+            cost = lm.mean(lm.square(net(x)))
+        sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+        return carry, cost
+
+    plan = json.loads(lm.function(lambda xs: lm.scan(step, (), xs)[1]).explain(lm.ones((5, 20, 64)), device="null:h100").json())
+    (launch,) = plan["launches"]
+    blocks = collections.Counter(re.search(r"copy blocks (\d+\.\.\d+)", line)[1] for line in launch["details"] if " copy blocks " in line)
+    assert sum(blocks.values()) >= 2 * len(net.trainable_variables) and max(blocks.values()) <= 4, blocks
