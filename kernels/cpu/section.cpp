@@ -61,6 +61,7 @@ class Section {
       run_steps(0, int32_t(table_.steps.size()), thread, threads, barrier, stopped);
   }
 
+  bool failed() const { return error_ != nullptr; }
   void rethrow() {
     if (error_) std::rethrow_exception(error_);
   }
@@ -72,19 +73,17 @@ class Section {
       const Step& step = table_.steps[size_t(i)];
       if (step.barrier_before && threads > 1) meet(barrier, stopped);
       const bool mine = step.partition != Partition::one || thread == step.owner % threads;
-      if (threads == 1 && step.rows == 1 && i + 1 < last && run_pair(i, i + 1, stopped))
-        ++i;
-      else
-        run_guarded(i, mine, thread, threads, stopped);
+      i += run_guarded(i, threads == 1 && i + 1 < last ? i + 1 : -1, mine, thread, threads, stopped) - 1;
     }
   }
 
   void run_stages(const section::Stages& stages, int thread, ThreadPool::Barrier& barrier, bool& stopped) {
     const int threads = stages.threads, parts = stages.parts;
+    if (thread == 0) barrier.expect_waits(stages.idle);
     run_steps(0, stages.first, thread, threads, barrier, stopped);
     meet(barrier, stopped);
     if (thread == 0)
-      for (int32_t i : stages.before) run_guarded(i, true, 0, 1, stopped);
+      for (int32_t i : stages.before) run_guarded(i, -1, true, 0, 1, stopped);
     meet(barrier, stopped);
     for (size_t s = 0; s < stages.stages.size(); ++s) {
       const section::Stages::Stage& stage = stages.stages[s];
@@ -94,23 +93,20 @@ class Section {
         stopped = stopped || failed_.load(std::memory_order_relaxed);
         for (int32_t i = stage.begin; i < stage.end; ++i) {
           const section::Stages::Item item = stages.items[size_t(i)];
-          if (!item.whole) {
-            if (parts == 1 && table_.steps[size_t(item.step)].rows == 1 && i + 1 < stage.end &&
-                run_pair(item.step, stages.items[size_t(i) + 1].step, stopped))
-              ++i;
-            else
-              run_guarded(item.step, true, part, parts, stopped);
-          } else if (part == parts - 1) {
-            run_guarded(item.step, true, 0, 1, stopped);
-          }
+          if (!item.whole)
+            i += run_guarded(item.step, parts == 1 && i + 1 < stage.end ? stages.items[size_t(i) + 1].step : -1, true, part, parts,
+                             stopped) -
+                 1;
+          else if (part == parts - 1)
+            run_guarded(item.step, -1, true, 0, 1, stopped);
         }
         parts_done_[s].advance();
       }
-      for (int32_t i = stage.end; i < stage.tail; ++i) run_guarded(stages.items[size_t(i)].step, true, 0, 1, stopped);
+      for (int32_t i = stage.end; i < stage.tail; ++i) run_guarded(stages.items[size_t(i)].step, -1, true, 0, 1, stopped);
     }
     meet(barrier, stopped);
     if (thread == 0)
-      for (int32_t i : stages.after) run_guarded(i, true, 0, 1, stopped);
+      for (int32_t i : stages.after) run_guarded(i, -1, true, 0, 1, stopped);
     if (!stages.after.empty()) meet(barrier, stopped);
     run_steps(stages.last, int32_t(table_.steps.size()), thread, threads, barrier, stopped);
   }
@@ -120,16 +116,19 @@ class Section {
     stopped = stopped || failed_.load(std::memory_order_relaxed);
   }
 
-  // After an error nothing runs, but threads still meet: none may be left waiting.
-  void run_guarded(int32_t i, bool mine, int thread, int threads, bool& stopped) {
-    if (stopped) return;
+  // Runs a step, and with it the one that this thread runs next (or -1), if they run as a pair; returns how many. After an error nothing
+  // runs, but threads still meet: none may be left waiting.
+  int run_guarded(int32_t i, int32_t next, bool mine, int thread, int threads, bool& stopped) {
+    if (stopped) return 1;
     try {
+      if (next >= 0 && table_.steps[size_t(i)].rows == 1 && run_pair(i, next)) return 2;
       const profiler::Scope range(mine && names_ ? names_ + i : nullptr, int64_t(i));
       run_step(table_.steps[size_t(i)], thread, threads);
     } catch (...) {
       stopped = true;
       fail(size_t(i));
     }
+    return 1;
   }
 
   void fail(size_t step) {
@@ -253,9 +252,9 @@ class Section {
   }
 
   // A layer's gradients for one row, if these two steps are that: the weights are then read once. Returns whether it ran them.
-  bool run_pair(int32_t first, int32_t second, bool stopped) {
+  bool run_pair(int32_t first, int32_t second) {
     const Step &g = table_.steps[size_t(first)], &u = table_.steps[size_t(second)];
-    if (stopped || names_ || g.kind != StepKind::dense_grad_input || u.kind != StepKind::dense_update || g.rows != 1 || u.rows != 1 ||
+    if (names_ || g.kind != StepKind::dense_grad_input || u.kind != StepKind::dense_update || g.rows != 1 || u.rows != 1 ||
         g.replicas != 1 || u.replicas != 1 || u.code < 0 || g.k != u.k || g.n != u.n)
       return false;
     const ElementwiseCode& code = table_.codes[size_t(u.code)];
@@ -512,7 +511,8 @@ void run_table(const KernelCall& call, const Table& table, const profiler::Name*
   } else {
     ThreadPool::of(call.stream.device).run(threads, job, &run);
   }
-  if (ways && run.threads == (way == section::Ways::alone ? 1 : threads)) ways->took(way, std::chrono::steady_clock::now() - began);
+  if (ways && !section.failed() && run.threads == (way == section::Ways::alone ? 1 : threads))
+    ways->took(way, std::chrono::steady_clock::now() - began);
   section.rethrow();
 }
 

@@ -21,6 +21,8 @@ double cost(const Step& s) {
   return is_product ? values * s.k : 8 * values;
 }
 
+bool can_fail(const Step& s) { return s.kind == StepKind::sparse_cross_entropy; }  // a label may be out of range
+
 // Steps of a table from `first` to `last` - 1, by what they need.
 struct Run {
   int32_t first = 0, last = 0;
@@ -35,20 +37,26 @@ Run run_from(int32_t first, const Table& table, const std::vector<OperandRange>&
   Run run{.first = first, .last = first};
   EarlierAccesses of_rows(ranges), of_whole(ranges), of_after(ranges);
   std::vector<Access> accesses;
-  const auto conflicts = [&](const EarlierAccesses& earlier, Step s) {
-    if (s.partition == Partition::one) s.partition = Partition::tiles;  // one thread's steps, too, may change their order here
+  bool may_stop = false;  // by an error, behind which no state may change
+  // Only steps of the same rows keep their order row by row; any other two must not touch what the other writes.
+  const auto conflicts = [&](const EarlierAccesses& earlier, Step s, bool row_by_row = false) {
+    if (!row_by_row) s.partition = Partition::tiles;
     return std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return earlier.conflicting(s, a) != nullptr; });
   };
   for (; size_t(run.last) < table.steps.size(); ++run.last) {
     const Step& s = table.steps[size_t(run.last)];
     const bool by_rows = s.partition == Partition::rows && (run.rows.empty() || table.steps[size_t(run.rows[0])].rows == s.rows);
     const bool whole = s.kind == StepKind::dense_update && s.partition == Partition::tiles;
-    const bool small = !by_rows && !whole && cost(s) <= small_cost && s.kind != StepKind::loop && s.kind != StepKind::branch;
+    const bool small =
+        !by_rows && !whole && cost(s) <= small_cost && s.kind != StepKind::loop && s.kind != StepKind::branch && !can_fail(s);
     if (s.replicas != 1 || !(by_rows || (!run.rows.empty() && (whole || small)))) break;
     accesses_of(table, s, accesses);
-    const bool behind_rows = conflicts(of_rows, s), behind_others = conflicts(of_whole, s) || conflicts(of_after, s);
+    const bool behind_rows = conflicts(of_rows, s, by_rows), behind_others = conflicts(of_whole, s) || conflicts(of_after, s);
     if (!small && (behind_others || (by_rows && behind_rows))) break;
-    std::vector<int32_t>& list = by_rows ? run.rows : whole ? run.whole : behind_rows || behind_others ? run.after : run.before;
+    const bool is_state = may_stop && std::any_of(accesses.begin(), accesses.end(),
+                                                  [&](const Access& a) { return a.write && ranges[size_t(a.buffer)].space >= 0; });
+    std::vector<int32_t>& list = by_rows ? run.rows : whole ? run.whole : behind_rows || behind_others || is_state ? run.after : run.before;
+    may_stop = may_stop || can_fail(s);
     list.push_back(run.last);
     if (&list != &run.before)
       for (const Access& a : accesses) (by_rows ? of_rows : whole ? of_whole : of_after).add(s, a);
@@ -66,7 +74,9 @@ std::vector<size_t> places_of(const Run& run, const Table& table, const std::vec
   std::vector<Touch> touches;
   RangeIndex index;
   std::vector<Access> accesses;
+  std::vector<size_t> failing;
   for (size_t p = 0; p < run.rows.size(); ++p) {
+    if (can_fail(table.steps[size_t(run.rows[p])])) failing.push_back(p);
     accesses_of(table, table.steps[size_t(run.rows[p])], accesses);
     for (const Access& a : accesses) index.add(ranges[size_t(a.buffer)], int(touches.size())), touches.push_back({p, a});
   }
@@ -75,6 +85,8 @@ std::vector<size_t> places_of(const Run& run, const Table& table, const std::vec
     const Step& update = table.steps[size_t(number)];
     accesses_of(table, update, accesses);
     size_t place = 0;
+    for (size_t p : failing)
+      if (run.rows[p] < number) place = p;
     for (const Access& a : accesses)
       index.any_overlapping(ranges[size_t(a.buffer)], [&](int touch) {
         const Touch& t = touches[size_t(touch)];
@@ -129,6 +141,28 @@ std::vector<int32_t> threads_of(const Run& run, std::vector<size_t>& places, con
   return out;
 }
 
+double idle_of(const Stages& stages, const Table& table) {
+  std::vector<double> free(size_t(stages.threads)), before(size_t(stages.parts)), done(size_t(stages.parts));
+  double work = 0;
+  for (const Stages::Stage& stage : stages.stages) {
+    double& now = free[size_t(stage.thread)];
+    const auto run = [&](int32_t item, double share) { now += share * cost(table.steps[size_t(stages.items[size_t(item)].step)]); };
+    for (int32_t i = stage.begin; i < stage.tail; ++i) work += cost(table.steps[size_t(stages.items[size_t(i)].step)]);
+    for (int part = 0; part < stages.parts; ++part) {
+      now = std::max(now, before[size_t(part)]);
+      for (int32_t i = stage.begin; i < stage.end; ++i) {
+        const bool whole = stages.items[size_t(i)].whole;
+        if (!whole || part == stages.parts - 1) run(i, whole ? 1 : 1.0 / stages.parts);
+      }
+      done[size_t(part)] = now;
+    }
+    for (int32_t i = stage.end; i < stage.tail; ++i) run(i, 1);
+    before = done;
+  }
+  const double all = *std::max_element(free.begin(), free.end());
+  return all > 0 ? stages.threads - work / all : 0;
+}
+
 std::shared_ptr<const Stages> place_stages(const Table& table, const std::vector<OperandRange>& ranges, int threads) {
   if (table.steps.size() > kMostSteps) return nullptr;
   Run run;
@@ -149,7 +183,7 @@ std::shared_ptr<const Stages> place_stages(const Table& table, const std::vector
   out->first = run.first, out->last = run.last;
   out->before = std::move(run.before), out->after = std::move(run.after);
   out->threads = threads;
-  out->parts = threads == 1 ? 1 : std::clamp(rows / kRowsOfPart, threads, kMostParts);
+  out->parts = threads == 1 ? 1 : std::max(threads, std::min(rows / kRowsOfPart, kMostParts));
   std::vector<std::vector<int32_t>> updates(run.rows.size());  // by their place
   for (size_t i = 0; i < places.size(); ++i) updates[places[i]].push_back(run.whole[i]);
   for (size_t begin = 0, end; begin < run.rows.size(); begin = end) {
@@ -171,6 +205,7 @@ std::shared_ptr<const Stages> place_stages(const Table& table, const std::vector
     stage.tail = int32_t(out->items.size());
     out->stages.push_back(stage);
   }
+  out->idle = idle_of(*out, table);
   const int count = int(out->stages.size());
   return threads == 1 || (count > 1 && count <= Stages::kMost) ? out : nullptr;
 }

@@ -31,6 +31,7 @@ struct Stages {
   std::vector<Item> items;
   std::vector<Stage> stages;
   int32_t threads = 1, parts = 1;
+  double idle = 0;  // time that threads wait for each other by plan, summed, over the time of a run
 };
 
 // Which way of running a section on several threads is the fastest here: the first calls try each, and now and then later ones do.

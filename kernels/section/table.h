@@ -107,7 +107,7 @@ LAMINA_API const char* name(Activation activation);
 LAMINA_API std::string print(const Table& table);
 // Memory of an operand, as the planner knows it. Overlapping operands conflict.
 struct OperandRange {
-  int space = 0;               // operands overlap only within one space
+  int space = 0;               // operands overlap only within one space; below 0: temporary memory
   int64_t begin = 0, end = 0;  // bytes
   bool holds_value = true;     // false for an output that nothing before the section has written
 };

@@ -31,6 +31,7 @@ class PhaseBarrier final : public ThreadPool::Barrier {
     threads_ = threads;
     spin_ = spin;
     slept_.store(0, std::memory_order_relaxed);
+    expected_ = 0;
   }
   void wait() override {
     uint32_t phase = phase_.value();
@@ -45,12 +46,15 @@ class PhaseBarrier final : public ThreadPool::Barrier {
     for (uint32_t seen = signal.value(); seen < value; seen = signal.value())
       if (const auto slept = signal.wait_while(seen, spin_); slept.count() > 0) slept_.fetch_add(slept.count(), std::memory_order_relaxed);
   }
+  void expect_waits(double share) override { expected_ = share; }
+  double expected() const { return expected_; }
   // Summed over all threads since start().
   std::chrono::nanoseconds slept() const { return std::chrono::nanoseconds(slept_.load(std::memory_order_relaxed)); }
 
  private:
   uint32_t threads_ = 1;
   bool spin_ = false;
+  double expected_ = 0;  // of thread 0, which reads it
   std::atomic<int64_t> slept_{0};
   alignas(64) std::atomic<uint32_t> arrived_{0};
   alignas(64) Signal phase_;
@@ -101,7 +105,10 @@ class Pool final : public ThreadPool {
     }
     const auto now = std::chrono::steady_clock::now();
     // With fewer cores than threads, threads wait for each other anyway, as requested.
-    if (threads <= cores().usable()) contention_.record(now, now - began, slept + barrier_.slept(), threads);
+    if (threads <= cores().usable()) {
+      const auto expected = std::chrono::duration_cast<Contention::Duration>(barrier_.expected() * (now - began));
+      contention_.record(now, now - began, std::max(Contention::Duration(0), slept + barrier_.slept() - expected), threads);
+    }
     std::exception_ptr error = std::move(error_);
     busy_.store(false, std::memory_order_release);
     if (error) std::rethrow_exception(error);

@@ -14,6 +14,8 @@ class LAMINA_API ThreadPool {
    public:
     virtual void wait() = 0;
     virtual void wait_until(Signal& signal, uint32_t value) = 0;  // until another thread of the run has advanced it so far
+    // Thread 0, once: by plan the threads wait for each other, in all for `share` times the run's time. That is no stall.
+    virtual void expect_waits(double share) = 0;
 
    protected:
     ~Barrier() = default;
@@ -32,6 +34,7 @@ class LAMINA_API ThreadPool {
 struct ThreadPool::NoBarrier final : Barrier {
   void wait() override {}
   void wait_until(Signal&, uint32_t) override {}
+  void expect_waits(double) override {}
 };
 
 }  // namespace lamina
