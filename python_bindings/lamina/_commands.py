@@ -104,6 +104,7 @@ def profile(lm, given, out):
         raise lm.errors.NotFound(f"profile: there is no program {program[0] if program else ''}", "the command line", "it is a Python file", "write python -m lamina profile train.py, with its arguments behind it")
     before, status = (sys.argv, sys.path[:]), 0
     with lm.profiler.trace(given.dir, device_steps=given.device_steps) as trace:
+        lm.profiler._around = trace  # the program may record parts of itself
         sys.argv, sys.path[0:1] = program, [os.path.dirname(os.path.abspath(program[0]))]
         try:
             runpy.run_path(program[0], run_name="__main__")
@@ -119,7 +120,7 @@ def profile(lm, given, out):
             print(f"lamina: {program[0]} was stopped; the trace has what it did until then", file=sys.stderr)
             status = 130
         finally:
-            sys.argv, sys.path[:] = before
+            lm.profiler._around, sys.argv, sys.path[:] = None, *before
     print(f"trace: {trace.path}", file=sys.stderr)
     rows = {}
     for one in trace.ranges:

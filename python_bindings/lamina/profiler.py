@@ -79,7 +79,7 @@ class record:
 
     device_steps=True also looks into sections on GPUs: r.device_steps has each step of each launch, which print(r) sums after the ranges.
     The kernel then reads clocks before and after each step, the host waits for each launch, and launches are not joined into graphs. Raises
-    StateError when a recording is already running.
+    StateError when a recording is already running, other than that of `python -m lamina profile`: it gets the ranges too.
     """
 
     ranges: list[TimedRange]
@@ -87,18 +87,40 @@ class record:
 
     def __init__(self, device_steps: bool = False):
         self.ranges, self.device_steps = [], []
-        self._with_steps = bool(device_steps)
+        self._with_steps, self._runs = bool(device_steps), False
 
     def __enter__(self):
-        _core.profiler._start_recording(self._with_steps)
+        if _around is not None and _around._runs:
+            _around._pause()
+        self._start()
+        self.ranges, self.device_steps, self._zero = [], [], self._clock
         return self
 
     def __exit__(self, *error):
+        self._pause()
+        if _around is not None and _around is not self:
+            _around._add(self.ranges, self.device_steps, self._zero)
+            _around._start()
+
+    def _start(self):
+        clock = time.perf_counter()
+        _core.profiler._start_recording(self._with_steps)
+        self._clock, self._runs = clock, True
+
+    def _pause(self):
+        self._runs = False
         ranges, steps = _core.profiler._stop_recording()
-        self.ranges = [TimedRange(*one) for one in ranges]
-        self.device_steps = [DeviceStep(*one) for one in steps]
+        self._add([TimedRange(*one) for one in ranges], [DeviceStep(*one) for one in steps], self._clock)
+
+    def _add(self, ranges, device_steps, clock):
+        """Adds what was recorded from this time on."""
+        first, later = len(self.ranges), (clock - self._zero) * 1e6
+        self.ranges += [one._replace(parent=None if one.parent is None else first + one.parent, begin=later + one.begin, end=later + one.end) for one in ranges]
+        self.device_steps += [one._replace(range=None if one.range is None else first + one.range) for one in device_steps]
 
     def __str__(self) -> str:
+        if self._runs:
+            return "the recording still runs: print it after the with block"
         rows = {}  # in order of first appearance
         for one in self.ranges:
             rows.setdefault((one.kind, one.text), []).append(one.end - one.begin)
@@ -117,6 +139,7 @@ class record:
 
 
 _DEPTHS = {"instruction": 1, "step": 2}
+_around = None  # the recording of `python -m lamina profile`: it pauses while one of the program's own runs, and then takes that one's ranges
 
 
 class trace(record):

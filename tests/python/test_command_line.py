@@ -126,6 +126,36 @@ def test_profile_runs_a_program_and_writes_its_trace(tmp_path, end, status):
         assert wrong.returncode == 1 and "other.py" in wrong.stderr and not wrong.stdout
 
 
+def test_a_program_under_profile_may_record_parts_of_itself(tmp_path):
+    (tmp_path / "train.py").write_text("""
+import lamina as lm
+def part(name):
+    with lm.profiler.range(name):
+        lm.ones(2) + 1
+part("before")
+with lm.profiler.record() as record:
+    part("inside")
+    try:
+        lm.profiler.record().__enter__()
+    except lm.errors.StateError:
+        print("one at a time")
+part("between")
+with lm.profiler.trace("own") as trace:
+    part("traced")
+part("after")
+print([[one.text for one in r.ranges if one.kind == "user"] for r in (record, trace)])
+""")
+    done = lamina("profile", "--json", "train.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, own, rest = done.stdout.split("\n", 2)
+    told = json.loads(rest)
+    assert first == "one at a time" and own == "[['inside'], ['traced']]" and len(os.listdir(tmp_path / "own")) == 1
+    assert [one["text"] for one in told["ranges"] if one["kind"] == "user"] == ["before", "inside", "between", "traced", "after"]
+    events = [e for e in json.loads((tmp_path / told["trace"]).read_text())["traceEvents"] if e.get("cat") == "user"]
+    assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in zip(events, events[1:])), events
+    assert next(one for one in told["ranges"] if one["text"] == "add")["times"] == 5
+
+
 def test_doctor_and_convert_say_the_same_as_json(policy, tmp_path):
     told = data(lamina("doctor", "--json"))
     assert told["lamina"] == lm.__version__ and told["cpu"]["isa"] == lm.config.cpu_isa() and told["cpu"]["features"] == lm.config.cpu_features() and told["missing"] == []

@@ -483,7 +483,7 @@ def test_a_recording_ends_with_its_block_also_by_an_error_and_there_is_one_at_a_
         lm.exp(lm.ones(2))
     assert "exp" in [one.text for one in inner.ranges] and "around" not in [one.text for one in inner.ranges]
     with record:
-        pass
+        assert str(record) == "the recording still runs: print it after the with block"
     assert record.ranges == []
 
 
