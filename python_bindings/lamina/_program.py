@@ -51,7 +51,7 @@ class _Graph:
             return value
         if isinstance(value, _core.Variable):
             return value.read()
-        if hasattr(value, "dtype"):
+        if hasattr(value, "dtype") or hasattr(type(value), "__array__"):
             made = _core.constant(value)
             if not convert or made.dtype == spec.dtype:
                 return made
@@ -100,7 +100,12 @@ class SavedFunction:
         return self._run(graph, tensors, variables)
 
     def _run(self, graph, tensors, variables):
-        results = graph.concrete._call(list(tensors), list(variables))
+        try:
+            results = graph.concrete._call(list(tensors), list(variables))
+        except errors.SignatureMismatch as problem:
+            if problem.what.startswith(self.__name__ + ":"):  # there is no source that could be traced again
+                problem = errors.SignatureMismatch(problem.what, problem.where, problem.why, f"call it as {self.__name__}({graph.in_words()}); lm.astype(x, dtype) converts a tensor")
+            raise problem from None
         return results[0] if graph.result[0] == "tensor" else graph.concrete._nest(results)
 
     def _chosen(self, args, kwargs):
@@ -514,8 +519,8 @@ class LoadedModule(Module):
             raise _NotSaved(f"{self._described()}: '{name}' was not saved", why=f"it was {lost[name]}",
                                     fix="before lm.save, call a function once or give it an input_signature, and a name that does not begin with _; pass the class as "
                                         "lm.load(path, custom={...}) for what only its source code has")
-        if name in ("fit", "evaluate", "predict", "compile", "summary"):
-            raise AttributeError(str(errors.NotFound(f"there is no {name}() of a saved {self._described()}", where=_core._user_line(), why="a saved program has graphs and weights, not the class",
+        if name in ("compile", "evaluate", "fit", "layers", "plot", "predict", "summary"):
+            raise AttributeError(str(errors.NotFound(f"there is no {name}{'' if name == 'layers' else '()'} of a saved {self._described()}", where=_core._user_line(), why="a saved program has graphs and weights, not the class",
                                                      fix="call it: program(x); or keep the model with lm.nn.save_file(model, path) and lm.nn.load_file(path)")))
         raise AttributeError(str(_core.unknown_name(f"attribute of {self._described()}", name, sorted(one for one in vars(self) if not one.startswith("_")))))
 

@@ -530,6 +530,15 @@ def test_a_loaded_function_takes_arrays_of_its_kind(tmp_path):
             loaded(*wrong)
 
 
+def test_a_loaded_model_takes_a_data_frame(tmp_path):
+    pd = pytest.importorskip("pandas", reason="DataFrames are pandas'")
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]})
+    net = lm.nn.Sequential([lm.nn.Dense(3)])
+    wanted = net(frame).numpy().tolist()
+    lm.save(net, str(tmp_path / "net"))
+    assert lm.load(str(tmp_path / "net"))(frame).numpy().tolist() == wanted
+
+
 def test_what_a_loaded_model_has_not_and_what_is_no_program_say_what_to_do(tmp_path):
     net = lm.nn.Sequential([lm.nn.Input((2,)), lm.nn.Dense(3)], name="net")
     net(lm.ones((1, 2)))
@@ -537,6 +546,10 @@ def test_what_a_loaded_model_has_not_and_what_is_no_program_say_what_to_do(tmp_p
     loaded = lm.load(str(tmp_path / "net"))
     with pytest.raises(AttributeError, match="(?s)no predict.. of a saved Sequential.*test_saved_programs.*lm.nn.load_file"):
         loaded.predict(lm.ones((1, 2)))
+    with pytest.raises(AttributeError, match="(?s)no plot.. of a saved Sequential.*lm.nn.load_file"):
+        loaded.plot()
+    with pytest.raises(lm.errors.SignatureMismatch, match=r"(?s)float64.*fix: +call it as call\(inputs: float32\(None, 2\)\); lm.astype"):
+        loaded(lm.ones((1, 2), dtype="float64"))
     with pytest.raises(AttributeError) as error:
         loaded.nothing
     assert "call" in str(error.value) and " _" not in str(error.value).partition("why:")[2]
