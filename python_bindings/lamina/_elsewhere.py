@@ -28,7 +28,7 @@ NAMES = {
     "multinomial": "random.categorical", "recompute_grad": "checkpoint", "remat": "checkpoint", "repeat_interleave": "repeat", "reverse": "flip", "right_shift": "shift_right", "rollaxis": "moveaxis",
     "row_stack": "concat", "saved_model": "save, and lm.load", "seed": "random.set_seed", "sgn": "sign", "short": "int16", "tensor_scatter_nd_update": "scatter_nd, or x.at[...].set(...)", "test": "testing",
     "activations": "relu, lm.tanh and so on", "array_equal": "all(a == b)", "autocast": 'nn.set_policy("mixed_bfloat16")', "autograd": "grad, or lm.GradientTape", "broadcast_tensors": "broadcast_arrays", "bucketize": "searchsorted",
-    "callbacks": "nn", "clamp_max": "minimum", "clamp_min": "maximum", "convert_element_type": "astype", "cross_entropy": "losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)", "debug": "print, or lm.check",
+    "callbacks": "nn, as in lm.nn.EarlyStopping", "clamp_max": "minimum", "clamp_min": "maximum", "convert_element_type": "astype", "cross_entropy": "losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)", "debug": "print, or lm.check",
     "binary_cross_entropy": "losses.binary_crossentropy(labels, probabilities)", "binary_cross_entropy_with_logits": "losses.binary_crossentropy(labels, logits, from_logits=True)", "dot_general": "einsum", "dot_product_attention": "nn.MultiHeadAttention",
     "embedding": "take(table, numbers, 0)", "embedding_lookup": "take(table, numbers, 0)", "empty": "zeros(shape)", "empty_like": "zeros_like", "enable_grad": "GradientTape", "fix": "trunc", "func": "grad, lm.vmap and the like", "get_num_threads": "config.threads",
     "ger": "outer", "huber_loss": "losses.huber", "inference_mode": "GradientTape: outside of a tape nothing is recorded, and tape.stop_recording() stops it inside", "interpolate": "nn.UpSampling2D", "iota": "arange", "kl_div": "losses.kl_divergence", "l1_loss": "losses.mae",
@@ -42,7 +42,7 @@ NAMES = {
 }
 # their name -> what to write
 WRITTEN = {
-    "argpartition": "lm.argsort(x)", "boolean_mask": "x[mask]", "device_put": "x.to(device)", "e": "math.e", "gradient": "lm.grad, or lm.GradientTape", "inf": 'float("inf")', "is_tensor": "isinstance(x, lm.Tensor)",
+    "argpartition": "lm.argsort(x)", "boolean_mask": "x[mask]", "device_put": "x.to(device)", "e": "math.e", "explain": "f.explain(x) of a traced function, or lm.function(net).explain(x)", "gradient": "lm.grad, or lm.GradientTape", "inf": 'float("inf")', "is_tensor": "isinstance(x, lm.Tensor)",
     "convert_to_numpy": "x.numpy()", "device_get": "x.numpy()", "dynamic_slice": "x[begin:end]", "dynamic_update_slice": "x.at[begin:end].set(values)", "finfo": "np.finfo(np.float32)", "iinfo": "np.iinfo(np.int32)", "index_add": "x.at[indices].add(values)",
     "index_copy": "x.at[indices].set(values)", "index_fill": "x.at[indices].set(value)", "index_put": "x.at[indices].set(values)", "is_floating_point": "x.dtype.is_floating", "get_default_dtype": "lm.float32, which it is", "put": "x.at[indices].set(values)",
     "scatter_update": "x.at[indices].set(values)", "set_default_dtype": "dtype= where tensors and layers are made", "set_default_device": 'with lm.device("gpu:0"):', "set_num_threads": "LAMINA_THREADS=4 in the environment", "slice_update": "x.at[begin:end].set(values)",

@@ -23,7 +23,7 @@ VARIABLE = {
 }
 LAYER = {
     "add_loss": "cost + penalty in a loop of your own, or kernel_regularizer= of its layers", "apply": "net(x)", "children": "net.layers", "cpu": 'with lm.device("cpu:0"): around the first call', "cuda": 'with lm.device("gpu:0"): around the first call',
-    "double": 'dtype="float64" in its layers', "eval": "net(x): training is off unless a call passes training=True", "fit_generator": "net.fit(dataset)", "float": 'dtype="float32" in its layers', "forward": "net(x), and call in classes of your own",
+    "double": 'dtype="float64" in its layers', "explain": "lm.function(net).explain(x)", "eval": "net(x): training is off unless a call passes training=True", "fit_generator": "net.fit(dataset)", "float": 'dtype="float32" in its layers', "forward": "net(x), and call in classes of your own",
     "export": "lm.save(net, folder)", "half": 'dtype="float16" in its layers', "init": "net(x): the first call makes the weights", "load_weights": "lm.load_weights(net, path)", "named_parameters": "net.state_dict()", "non_trainable_weights": "net.non_trainable_variables",
     "parameters": "net.trainable_variables", "register_buffer": "self.name = lm.Variable(value, trainable=False)", "register_parameter": "self.name = lm.Variable(value)", "requires_grad_": "net.trainable = False",
     "save": 'lm.save(net, folder), or lm.nn.save_file(net, "net.keras")', "save_weights": "lm.save_weights(net, path)", "to": 'with lm.device("gpu:0"): around the first call', "train": "net(x, training=True); fit does it by itself",

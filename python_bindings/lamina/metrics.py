@@ -101,7 +101,7 @@ class MeanSquaredError(Metric):
 
     @_measuring
     def measure(self, labels, predictions):
-        return _core.mean(_core.square(_beside(labels, predictions) - predictions))
+        return _core.mean(_core.square(_beside(self, labels, predictions) - predictions))
 
 
 class MeanAbsoluteError(Metric):
@@ -111,7 +111,7 @@ class MeanAbsoluteError(Metric):
 
     @_measuring
     def measure(self, labels, predictions):
-        return _core.mean(_core.abs(_beside(labels, predictions) - predictions))
+        return _core.mean(_core.abs(_beside(self, labels, predictions) - predictions))
 
 
 class BinaryAccuracy(Metric):
@@ -127,7 +127,7 @@ class BinaryAccuracy(Metric):
     @_measuring
     def measure(self, labels, predictions):
         said = predictions > self.threshold
-        return _core.mean(_core.astype(_core.equal(said, _beside(labels, predictions) > 0.5), "float32"))
+        return _core.mean(_core.astype(_core.equal(said, _beside(self, labels, predictions) > 0.5), "float32"))
 
 
 class TopK(Metric):
@@ -181,7 +181,7 @@ class _Binary(_Counted):
 
     @_measuring
     def measure(self, labels, predictions):
-        said, true = predictions > self.threshold, _beside(labels, predictions) > 0.5
+        said, true = predictions > self.threshold, _beside(self, labels, predictions) > 0.5
         return _core.stack([_count(said & true), _count(said & ~true), _count(~said & true)])
 
 
@@ -228,7 +228,7 @@ class AUC(_Counted):
         n = self.thresholds
         edges = _core.constant([-1e-7, *(i / (n - 1) for i in range(1, n - 1)), 1 + 1e-7], "float32")
         said = _core.reshape(_core.astype(predictions, "float32"), (-1, 1)) > edges
-        true = _core.reshape(_beside(labels, predictions) > 0.5, (-1, 1))
+        true = _core.reshape(_beside(self, labels, predictions) > 0.5, (-1, 1))
         sums = [_core.sum(_core.astype(said & of, "float32"), 0) for of in (true, ~true)]
         return _core.concat(sums)
 
@@ -246,7 +246,7 @@ class R2(_Counted):
 
     @_measuring
     def measure(self, labels, predictions):
-        y, p = (_core.reshape(_core.astype(t, "float32"), (t.shape[0], -1)) for t in (_beside(labels, predictions), predictions))
+        y, p = (_core.reshape(_core.astype(t, "float32"), (t.shape[0], -1)) for t in (_beside(self, labels, predictions), predictions))
         return _core.concat([_core.sum(_core.square(y - p), 0), _core.sum(y, 0), _core.sum(_core.square(y), 0), _core.reshape(_core.sum(_core.ones_like(y[:, 0])), (1,))])
 
     def of_sums(self, sums):
@@ -274,12 +274,18 @@ class ConfusionMatrix(_Counted):
         return [[int(n) for n in sums[i * self.classes:(i + 1) * self.classes]] for i in range(self.classes)]
 
 
-def _beside(labels, predictions):
+def _beside(metric, labels, predictions):
     """Labels in the predictions' shape and dtype."""
-    labels = _core.astype(labels, predictions.dtype)
+    given, labels = labels, _core.astype(labels, predictions.dtype)
     if len(labels.shape) + 1 == len(predictions.shape) and predictions.shape[-1] == 1:
-        return _core.expand_dims(labels, -1)
-    return _core.squeeze(labels, -1) if len(labels.shape) == len(predictions.shape) + 1 and labels.shape[-1] == 1 else labels
+        labels = _core.expand_dims(labels, -1)
+    elif len(labels.shape) == len(predictions.shape) + 1 and labels.shape[-1] == 1:
+        labels = _core.squeeze(labels, -1)
+    if len(labels.shape) != len(predictions.shape) or any(a != b and None not in (a, b) for a, b in zip(labels.shape, predictions.shape)):
+        classes = len(given.shape) < len(predictions.shape)
+        raise errors.InvalidArgument(f"{type(metric).__name__}: labels of shape {tuple(given.shape)} do not fit predictions of shape {tuple(predictions.shape)}", why="it compares each prediction with a label of its own",
+                                     fix="for labels that number classes use \"accuracy\"; for one prediction each end the model with Dense(1)" if classes else "pass labels of the predictions' shape")
+    return labels
 
 
 def _classes(labels, predictions):

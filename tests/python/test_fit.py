@@ -270,6 +270,49 @@ def test_metrics_follow_their_definitions():
             bad()
 
 
+@pytest.mark.parametrize("name", ["auc", "binary_accuracy", "mae", "mse", "precision", "r2"])
+def test_a_metric_refuses_labels_of_another_shape_than_predictions(name):
+    metric = lm.metrics.get(name)
+    with pytest.raises(lm.errors.InvalidArgument, match=rf'(?s){type(metric).__name__}: labels of shape \(4,\) do not fit predictions of shape \(4, 2\).*"accuracy".*Dense\(1\)'):
+        metric.measure(np.array([0, 1, 1, 0]), np.zeros((4, 2), "float32"))
+    for labels in (np.zeros(4), np.zeros((4, 1)), np.zeros((4, 1), "int64")):
+        metric.measure(labels, np.zeros((4, 1), "float32"))
+
+
+def test_data_frames_of_other_than_numbers_are_refused_by_column():
+    pd = pytest.importorskip("pandas", reason="DataFrames are pandas'")
+    frame, y = pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}), pd.Series([0.0, 1.0])
+    net = lm.nn.Sequential([lm.nn.Dense(1)])
+    net.compile("sgd", "mse")
+    net.fit(frame, y, verbose=0)
+    with pytest.raises(lm.errors.TypeMismatch, match="fit: column 'c' of x has dtype"):
+        net.fit(frame.assign(c=["u", "v"]), y, verbose=0)
+    with pytest.raises(lm.errors.TypeMismatch, match=r'(?s)x has columns of bools and of numbers.*x.astype\("float32"\)'):
+        net.fit(frame.assign(c=[True, False]), y, verbose=0)
+
+
+def test_a_schedule_may_take_the_epoch_alone():
+    seen = []
+    for schedule in (lambda epoch: 0.5, lambda epoch, rate: rate * 2, lm.optim.schedules.Constant(0.25)):
+        net = lm.nn.Sequential([lm.nn.Dense(1)])
+        net.compile(lm.optim.SGD(0.125), "mse")
+        net.fit(np.ones((2, 1)), np.ones((2, 1)), verbose=0, callbacks=[lm.nn.LearningRateScheduler(schedule)])
+        seen.append(float(net.optimizer.learning_rate))
+    assert seen == [0.5, 0.25, 0.25]
+
+
+def test_what_fit_lacks_is_said_by_its_fix():
+    net = lm.nn.Sequential([lm.nn.Dense(1)])
+    net.compile("sgd", "mse")
+    x = np.ones((4, 1))
+    with pytest.raises(lm.errors.NotFound, match="(?s)no 'val_los'.*fix: +name one of these"):
+        net.fit(x, x, verbose=0, validation_split=0.5, callbacks=[lm.nn.EarlyStopping("val_los")])
+    with pytest.raises(lm.errors.NotFound, match="(?s)no 'val_loss'.*fix: +pass validation_data"):
+        net.fit(x, x, verbose=0, callbacks=[lm.nn.EarlyStopping()])
+    with pytest.raises(lm.errors.TypeMismatch, match="(?s)LBFGS does not train by batches.*minimize"):
+        net.compile(lm.optim.LBFGS(), "mse")
+
+
 def test_metrics_in_fit(tmp_path, capsys):
     net = nn.Sequential([nn.Input((4,)), nn.Dense(3)])
     matrix = lm.metrics.ConfusionMatrix(3)

@@ -1,6 +1,7 @@
 """Callbacks of fit()."""
 from __future__ import annotations
 
+import inspect
 import math
 import os
 
@@ -82,8 +83,8 @@ class _Monitor(Callback):
 
     def _value(self, logs):
         if self.monitor not in logs:
-            raise errors.NotFound(f"{type(self).__name__}: the epoch has no '{self.monitor}'", why=f"it has {', '.join(logs)}",
-                                  fix="pass validation_data or validation_split to fit" if self.monitor.startswith("val_") else "name one of these")
+            without = self.monitor.startswith("val_") and not any(name.startswith("val_") for name in logs)
+            raise errors.NotFound(f"{type(self).__name__}: the epoch has no '{self.monitor}'", why=f"it has {', '.join(logs)}", fix="pass validation_data or validation_split to fit" if without else "name one of these")
         return logs[self.monitor]
 
     def _improved(self, value) -> bool:
@@ -187,8 +188,19 @@ def _settable_rate(callback):
     return optimizer.learning_rate
 
 
+def _takes(function, *arguments) -> bool:
+    """Whether a function can be called so; True where Python does not know its arguments."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
+
+
 class LearningRateScheduler(Callback):
-    """Sets the learning rate before each epoch to schedule(epoch, rate). Nothing is traced anew."""
+    """Sets the learning rate before each epoch to schedule(epoch, rate), or schedule(epoch) of a function with one argument. Nothing is traced anew."""
 
     def __init__(self, schedule) -> None:
         if not callable(schedule):
@@ -197,7 +209,8 @@ class LearningRateScheduler(Callback):
 
     def on_epoch_begin(self, epoch):
         rate = _settable_rate(self)
-        rate.assign(float(self.schedule(epoch, float(rate.numpy()))))
+        given = (epoch, float(rate.numpy()))
+        rate.assign(float(self.schedule(*given if _takes(self.schedule, *given) else given[:1])))
 
 
 class ReduceLROnPlateau(_Monitor):

@@ -118,6 +118,7 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
     rows = {name: _rows(value) for name, value in (("x", x), ("y", y), ("sample_weight", weights))}
     for name, value in (("x", x), ("y", y), ("sample_weight", weights)):
         require_rows(what, name, value)
+        _require_numbers(what, name, value)
     if len(set(rows.values()) - {None}) > 1:
         raise errors.InvalidArgument(f"{what}: {' and '.join(f'{name} has {n} rows' for name, n in rows.items() if n is not None)}", why="row i of each belongs to sample i", fix="pass as many of each")
     data = Dataset.from_tensor_slices(tuple(_arrays(part) for part in ((x, y) if weights is None else (x, y, weights))))
@@ -130,6 +131,18 @@ def require_rows(what, name, value):
         raise errors.InvalidArgument(f"{what}: {name} is one number", why="it has a row for each sample", fix="pass an array or a tensor with rows")
     if isinstance(value, (tuple, dict)) and not flatten(value)[0]:
         raise errors.InvalidArgument(f"{what}: {name} is {errors.a_type(value)} of nothing", why="it has a row for each sample", fix="pass an array or a tensor with rows")
+
+
+def _require_numbers(what, name, frame):
+    """Checks that a DataFrame of pandas becomes an array of numbers."""
+    if not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
+        return
+    dtypes = list(frame.dtypes)
+    for column, dtype in zip(frame.columns, dtypes):
+        if dtype.kind not in "biuf":
+            raise errors.TypeMismatch(f"{what}: column '{column}' of {name} has dtype {dtype}", why="rows are numbers", fix="turn it into numbers, or drop the column")
+    if len({dtype.kind == "b" for dtype in dtypes}) > 1:
+        raise errors.TypeMismatch(f"{what}: {name} has columns of bools and of numbers", why="NumPy has no array of both", fix=f'pass {name}.astype("float32")')
 
 
 def require_pair(what, data):

@@ -33,6 +33,8 @@ def _made(optimizer, **options):
     if isinstance(optimizer, type):
         optimizer = optimizer(**options if issubclass(optimizer, Optimizer) else {})
     if not hasattr(optimizer, "apply_gradients"):
+        if isinstance(optimizer, LBFGS):
+            raise errors.TypeMismatch("LBFGS does not train by batches", why="it minimises a loss of all data in one call", fix="write lm.optim.LBFGS().minimize(loss, variables) in place of compile and fit")
         raise errors.TypeMismatch(f"{errors.a_type(optimizer)} is not an optimizer", fix="pass a name or one of lm.optim")
     return optimizer
 
