@@ -166,8 +166,11 @@ class Checkpoint:
         if optimizer is not None and not optimizer.built and self.model is not None and any(name.startswith("optimizer/") and "/" in name[10:] for name in tensors):
             optimizer.build(self.model.trainable_variables)
         variables = self._variables()
-        _state.write("Checkpoint.restore", self.folder, variables, {n: v for n, v in tensors.items() if n in variables}, list(tensors),
-                     [n for n in tensors if n not in variables], True, f"step {step}")
+        try:
+            _state.write("Checkpoint.restore", self.folder, variables, {n: v for n, v in tensors.items() if n in variables}, list(tensors),
+                         [n for n in tensors if n not in variables], True, f"step {step}")
+        except errors.Error as problem:
+            raise type(problem)(problem.what, problem.where, problem.why, "restore into a model and an optimizer built as in the first run, or use another folder to begin again") from None
         if self.data is not None and state["data"] is not None:
             self.data._go_to(*state["data"])
         _core.random.set_state(state["random"])

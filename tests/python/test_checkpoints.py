@@ -165,7 +165,7 @@ def test_errors(tmp_path):
     other = lm.Variable(lm.zeros(3))
     with pytest.raises(lm.errors.NotFound, match="'model/v'"):
         lm.Checkpoint(tmp_path, model={"v": other}).restore()
-    with pytest.raises(lm.errors.InvalidArgument, match="has shape"):
+    with pytest.raises(lm.errors.InvalidArgument, match="(?s)has shape.*built as in the first run, or use another folder"):
         lm.Checkpoint(tmp_path, model={"w": other}).restore()
     assert other.numpy().tolist() == [0.0, 0.0, 0.0]
     x, y = digits()
