@@ -33,9 +33,14 @@ class Explanation(str):
 
     def html(self, record=None) -> str:
         """A page that needs nothing else: the launches as frames on the lanes of their streams, with the steps of sections inside; zoom and search; a click shows the numbers of a layer or
-        launch; then a table of launches, and the text. record: a lm.profiler.record or trace of some calls, whose times of steps are shown too."""
+        launch; then a table of launches, and the text. record: a lm.profiler.record or trace of some calls, whose times of steps are shown too. Raises StateError while it still runs."""
+        from . import errors, profiler
         from ._explanation_page import page_of
 
+        if record is not None and not isinstance(record, profiler.record):
+            raise errors.TypeMismatch(f"Explanation: record is {errors.shown(record)}", why="its times of steps are shown", fix="pass what `with lm.profiler.record() as record:` made")
+        if record is not None and record._runs:
+            raise errors.StateError("Explanation: the recording still runs", why="its times are there after its end", fix="make the page after the with block")
         return page_of(self, record)
 
     def save(self, path, record=None) -> None:

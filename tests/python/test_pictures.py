@@ -206,6 +206,10 @@ def explained():
 def test_the_page_of_an_explanation_has_lanes_groups_and_numbers(tmp_path):
     plan, record = explained()
     plan.save(tmp_path / "x.html", record)
+    with pytest.raises(lm.errors.TypeMismatch, match="(?s)record is 3.*lm.profiler.record"):
+        plan.save(tmp_path / "y.html", 3)
+    with pytest.raises(lm.errors.StateError, match="(?s)still runs.*after the with block"), lm.profiler.record() as running:
+        plan.save(tmp_path / "y.html", running)
     text = (tmp_path / "x.html").read_text(encoding="utf-8")
     assert text == plan.html(record) and "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text
     page = Page(text)
