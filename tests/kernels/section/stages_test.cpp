@@ -56,8 +56,11 @@ struct RandomTable {
         case 7: add(StepKind::elementwise, Partition::rows, rows, 0, n, {{x}, {some(), Broadcast::row}}, {{fresh(rows * n)}}); break;
         case 8: {  // small ones, in other shares
           const int other = draw(3);
-          add(StepKind::elementwise, other == 0 ? Partition::rows : other == 1 ? Partition::one : Partition::models, 2 * rows, 0, n / 2, {{x}},
-              {{fresh(rows * n, draw(4) == 0)}});
+          add(StepKind::elementwise,
+              other == 0   ? Partition::rows
+              : other == 1 ? Partition::one
+                           : Partition::models,
+              2 * rows, 0, n / 2, {{x}}, {{fresh(rows * n, draw(4) == 0)}});
           break;
         }
         case 9: add(StepKind::reduce, draw(2) ? Partition::rows : Partition::one, rows, 0, n, {{x}}, {{fresh(rows)}}); break;
