@@ -38,7 +38,7 @@ void Dense::build(const TensorType& input) {
   }
   if (input.dtype != options_.dtype && !computes_in(input.dtype)) {
     refuse(ErrorKind::type, cat("its weights are ", options_.dtype),
-           cat("use astype(x, ", options_.dtype, "), or give the layer another dtype"));
+           cat("use lm.astype(x, lm.", numpy_name(options_.dtype), "), or give the layer another dtype"));
   }
   kernel_ = add_weight("kernel", {input.shape.back(), units_}, options_.kernel_initializer, options_.dtype);
   if (options_.use_bias) bias_ = add_weight("bias", {units_}, options_.bias_initializer, options_.dtype);
@@ -49,6 +49,10 @@ Tensor Dense::call(const Tensor& x, bool) {
   if (x.rank() < 2 || x.shape().back() != kernel_->shape()[0]) {
     Refusal{name(), x.type(), at}(ErrorKind::invalid_argument, cat("its weight is ", kernel_->type()),
                                   cat("pass [..., ", kernel_->shape()[0], "]"));
+  }
+  if (!is_floating(x.dtype()) && x.dtype() != kernel_->type().dtype) {
+    Refusal{name(), x.type(), at}(ErrorKind::type, cat("its weights are ", kernel_->type().dtype, "; only floating inputs are converted to that"),
+                                  cat("use lm.astype(x, lm.", numpy_name(kernel_->type().dtype), ")"));
   }
   Tensor z = matmul(Operand(x, at), Operand(read(*kernel_), at));
   if (options_.use_bias) z = lamina::add(Operand(z, at), Operand(read(*bias_), at));

@@ -18,7 +18,7 @@ namespace {
 void require_dtype(const std::string& layer, const TensorType& input, DType dtype, CallSite at) {
   if (input.dtype != dtype)
     refuse(layer, input, at, ErrorKind::type, cat("its weights are ", dtype),
-           cat("use astype(x, ", dtype, "), or give the layer another dtype"));
+           cat("use lm.astype(x, lm.", numpy_name(dtype), "), or give the layer another dtype"));
 }
 
 bool positive(double epsilon) { return epsilon > 0 && std::isfinite(epsilon); }

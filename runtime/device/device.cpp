@@ -1,5 +1,6 @@
 #include "runtime/device/device.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -35,10 +36,13 @@ std::string text(Device d) {
 
 Device parse_device(std::string_view s) {
   auto bad = [&] {
+    const bool is_model = std::any_of(null_models().begin(), null_models().end(), [&](const auto& model) { return model.name == s; });
     return Error(ErrorKind::not_found, {.what = cat("'", s, "' is not a device"),
                                         .where = "",
                                         .why = "a device is written cpu:0, gpu:0, null:h100 or, for traced functions, auto",
-                                        .fix = s.starts_with("cuda") ? cat("write gpu", s.substr(4)) : "see lm.config.list_devices()"});
+                                        .fix = s.starts_with("cuda") ? cat("write gpu", s.substr(4))
+                                               : is_model            ? cat("write null:", s, ", which plans for such a card and runs nothing")
+                                                                     : "see lm.config.list_devices()"});
   };
   auto number = [&](std::string_view t) {
     int16_t n = 0;

@@ -24,12 +24,13 @@ constexpr const char* kMade = ".lamina-new-";       // name prefix of uncommitte
 constexpr const char* kBefore = ".lamina-before-";  // name prefix of an old directory, if the file system cannot exchange
 
 [[noreturn]] void failed(const std::string& what, const std::string& path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT;
+  const bool full = error == ENOSPC || error == EDQUOT, missing = error == ENOENT && !std::filesystem::exists(path);
   throw Error(ErrorKind::file, {.what = what,
                                 .where = cat("file '", path, "'"),
                                 .why = std::strerror(error),
-                                .fix = full ? "make room, or save elsewhere: what was there before is unchanged"
-                                            : "check the path and its permissions: what was there before is unchanged"});
+                                .fix = full      ? "make room, or save elsewhere: what was there before is unchanged"
+                                       : missing ? cat("make the folder first: mkdir -p '", path, "'")
+                                                 : "check the path and its permissions: what was there before is unchanged"});
 }
 
 std::string parent_of(const std::string& path) {

@@ -400,3 +400,13 @@ def test_what_makes_no_layer_is_refused(bad):
     with pytest.raises((ValueError, TypeError, KeyError)) as e:
         bad()
     assert isinstance(e.value, lm.errors.Error)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.bool_])
+def test_integers_into_a_dense_layer_name_the_layer_and_the_conversion(dtype):
+    layer, pixels = lm.nn.Dense(2, name="first"), np.ones((3, 4), dtype)
+    for _ in range(2):
+        with pytest.raises(lm.errors.TypeMismatch, match="first: cannot take") as caught:
+            layer(pixels)
+        assert "lm.astype(x, lm.float32)" in caught.value.fix
+        layer(np.ones((3, 4)))
