@@ -51,7 +51,8 @@ Tensor Dense::call(const Tensor& x, bool) {
                                   cat("pass [..., ", kernel_->shape()[0], "]"));
   }
   if (!is_floating(x.dtype()) && x.dtype() != kernel_->type().dtype) {
-    Refusal{name(), x.type(), at}(ErrorKind::type, cat("its weights are ", kernel_->type().dtype, "; only floating inputs are converted to that"),
+    Refusal{name(), x.type(), at}(ErrorKind::type,
+                                  cat("its weights are ", kernel_->type().dtype, "; only floating inputs are converted to that"),
                                   cat("use lm.astype(x, lm.", numpy_name(kernel_->type().dtype), ")"));
   }
   Tensor z = matmul(Operand(x, at), Operand(read(*kernel_), at));

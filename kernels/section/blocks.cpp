@@ -104,6 +104,9 @@ class Planner {
     int64_t wanted = 0;
     for (const Step& s : table_.steps)
       if (is_update(s)) wanted += blocks_worth(s);
+    last_turn_ = table_.steps.size();
+    for (size_t i = 0; i < table_.steps.size(); ++i)
+      if (table_.steps[i].kind == StepKind::loop) last_turn_ = i;
     plan_.helpers = int(std::min<int64_t>(plan_.helpers, wanted));
     plan_.program.blocks = std::max(plan_.spines + plan_.helpers, models_);
   }
@@ -132,9 +135,9 @@ class Planner {
       out.blocks = s.rows == replicas_ ? models_ : plan_.spines;  // a row per model belongs to that model's block
     } else if (plan_.spines > 1 && plan_.helpers > 0) {           // rows do not wait behind it
       out.first_block = plan_.program.blocks - 1;
-      if (s.kind != StepKind::copy) return;
+      if (s.kind != StepKind::copy || number <= last_turn_) return;
       if (next_helper_ == plan_.helpers) next_helper_ = 0;
-      out.first_block = plan_.spines + next_helper_++;  // many Variables may be copied, as after a loop
+      out.first_block = plan_.spines + next_helper_++;  // many Variables may be copied behind a loop
     }
   }
 
@@ -340,6 +343,7 @@ class Planner {
   const int most_;
   int64_t replicas_ = 0;
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
+  size_t last_turn_ = 0;  // the last step of kind loop; past the end: there is none
   BlockPlan plan_;
   std::vector<std::vector<Access>> accesses_;
   std::vector<int32_t> codes_, code_at_, base_of_buffer_;

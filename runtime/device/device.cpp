@@ -41,8 +41,8 @@ Device parse_device(std::string_view s) {
                                         .where = "",
                                         .why = "a device is written cpu:0, gpu:0, null:h100 or, for traced functions, auto",
                                         .fix = s.starts_with("cuda") ? cat("write gpu", s.substr(4))
-                                               : is_model            ? cat("write null:", s, ", which plans for such a card and runs nothing")
-                                                                     : "see lm.config.list_devices()"});
+                                               : is_model ? cat("write null:", s, ", which plans for such a card and runs nothing")
+                                                          : "see lm.config.list_devices()"});
   };
   auto number = [&](std::string_view t) {
     int16_t n = 0;
