@@ -174,7 +174,7 @@ TEST(Gradient, AgreesWithDifferencesOnRandomGraphs) {
   const int count = random_graph_count(60);
   const uint64_t first_seed = random_graph_seed(5000);
   Coverage coverage = no_coverage();
-  int sources = 0;
+  int sources = 0, jumps = 0;
   double worst = 0;
   for (int i = 0; i < count && !HasFailure(); ++i) {
     const RandomGraph random =
@@ -213,13 +213,18 @@ TEST(Gradient, AgreesWithDifferencesOnRandomGraphs) {
       const double wide = (value_at(h) - value_at(-h)) / (2 * h), narrow = (value_at(h / 2) - value_at(-h / 2)) / h;
       const double difference = (4 * narrow - wide) / 3;
       const double scale = std::max({size, std::abs(difference), 1e-3});
+      if (std::abs(wide - narrow) > 0.01 * scale) {  // within a step: a jump, of trunc for one, halves with the step's width
+        ++jumps;
+        continue;
+      }
       worst = std::max(worst, std::abs(difference - expected) / scale);
       EXPECT_NEAR(difference, expected, 1e-6 * scale) << "source %" << random.sources[s].node << "\n" << describe(random);
       ++sources;
     }
   }
   EXPECT_GE(sources, count);
-  std::printf("%d f64 graphs, %d sources, worst relative difference %.1e; %s\n", count, sources, worst, coverage_text(coverage).c_str());
+  EXPECT_LE(jumps, sources / 100 + 1);
+  std::printf("%d f64 graphs, %d sources, %d at jumps, worst relative difference %.1e; %s\n", count, sources, jumps, worst, coverage_text(coverage).c_str());
 }
 
 TEST(Gradient, GrowsLinearlyWithTheNumberOfLayers) {
