@@ -224,7 +224,8 @@ TEST(Gradient, AgreesWithDifferencesOnRandomGraphs) {
   }
   EXPECT_GE(sources, count);
   EXPECT_LE(jumps, sources / 100 + 1);
-  std::printf("%d f64 graphs, %d sources, %d at jumps, worst relative difference %.1e; %s\n", count, sources, jumps, worst, coverage_text(coverage).c_str());
+  std::printf("%d f64 graphs, %d sources, %d at jumps, worst relative difference %.1e; %s\n", count, sources, jumps, worst,
+              coverage_text(coverage).c_str());
 }
 
 TEST(Gradient, GrowsLinearlyWithTheNumberOfLayers) {
