@@ -33,13 +33,12 @@ void MultiHeadAttention::build_for_both(const TensorType& query, const TensorTyp
   for (const TensorType* input : {&query, &value, &key}) {
     const bool shape = input->rank() == 3 && input->shape.back().known();
     if (shape && (input->dtype == o.dtype || computes_in(input->dtype))) continue;
-    throw Error(
-        shape ? ErrorKind::type : ErrorKind::invalid_argument,
-        {.what = cat(name(), ": cannot take ", *input),
-         .where = text(call_site().line()),
-         .why =
-             shape ? cat("its weights are ", o.dtype) : "sequences are [n, length, channels], and the channels decide the weights' shapes",
-         .fix = shape ? cat("use lm.astype(x, lm.", numpy_name(o.dtype), "), or give the layer another dtype") : "reshape the input"});
+    throw Error(shape ? ErrorKind::type : ErrorKind::invalid_argument,
+                {.what = cat(name(), ": cannot take ", *input),
+                 .where = text(call_site().line()),
+                 .why = shape ? cat("its weights are ", o.dtype)
+                              : "sequences are [n, length, channels], and the channels decide the weights' shapes",
+                 .fix = shape ? take_dtype_of(o.dtype) : "reshape the input"});
   }
   const Dim width = o.output_size == 0 ? query.shape.back() : Dim(o.output_size);
   const std::array<Shape, 4> kernels{Shape{query.shape.back(), heads_, key_dim_}, Shape{key.shape.back(), heads_, key_dim_},

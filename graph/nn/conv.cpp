@@ -30,8 +30,7 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
            "give the last dimension a number");
   }
   if (input.dtype != o.dtype && !half) {
-    refuse(ErrorKind::type, cat("its weights are ", o.dtype),
-           cat("use lm.astype(x, lm.", numpy_name(o.dtype), "), or give the layer another dtype"));
+    refuse(ErrorKind::type, cat("its weights are ", o.dtype), take_dtype_of(o.dtype));
   }
   const int64_t channels = input.shape.back().number();
   if (channels % o.groups != 0) refuse(ErrorKind::invalid_argument, cat(o.groups, " groups do not divide ", channels, " channels"), "");

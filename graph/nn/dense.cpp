@@ -37,8 +37,7 @@ void Dense::build(const TensorType& input) {
            "give the last dimension a number");
   }
   if (input.dtype != options_.dtype && !computes_in(input.dtype)) {
-    refuse(ErrorKind::type, cat("its weights are ", options_.dtype),
-           cat("use lm.astype(x, lm.", numpy_name(options_.dtype), "), or give the layer another dtype"));
+    refuse(ErrorKind::type, cat("its weights are ", options_.dtype), take_dtype_of(options_.dtype));
   }
   kernel_ = add_weight("kernel", {input.shape.back(), units_}, options_.kernel_initializer, options_.dtype);
   if (options_.use_bias) bias_ = add_weight("bias", {units_}, options_.bias_initializer, options_.dtype);

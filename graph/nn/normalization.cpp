@@ -16,9 +16,7 @@ namespace {
 }
 
 void require_dtype(const std::string& layer, const TensorType& input, DType dtype, CallSite at) {
-  if (input.dtype != dtype)
-    refuse(layer, input, at, ErrorKind::type, cat("its weights are ", dtype),
-           cat("use lm.astype(x, lm.", numpy_name(dtype), "), or give the layer another dtype"));
+  if (input.dtype != dtype) refuse(layer, input, at, ErrorKind::type, cat("its weights are ", dtype), take_dtype_of(dtype));
 }
 
 bool positive(double epsilon) { return epsilon > 0 && std::isfinite(epsilon); }

@@ -57,8 +57,7 @@ void Recurrent::build(const TensorType& input) {
   }
   const RecurrentOptions& o = options_;
   if (input.dtype != o.dtype && !computes_in(input.dtype))
-    refuse(ErrorKind::type, cat("its weights are ", o.dtype),
-           cat("use lm.astype(x, lm.", numpy_name(o.dtype), "), or give the layer another dtype"));
+    refuse(ErrorKind::type, cat("its weights are ", o.dtype), take_dtype_of(o.dtype));
   const Dim width = gates() * units_;
   kernel_ = add_weight("kernel", {input.shape.back(), width}, o.kernel_initializer, o.dtype);
   recurrent_kernel_ = add_weight("recurrent_kernel", {units_, width}, o.recurrent_initializer, o.dtype);

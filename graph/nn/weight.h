@@ -1,6 +1,7 @@
 // Weight: a Variable that a layer's build() creates. Using it before that is an error of kind state.
 #pragma once
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "graph/frontend/variable.h"
@@ -28,5 +29,10 @@ class Weight {
  private:
   std::optional<Variable> made_;
 };
+
+// The fix for an input of another dtype than the weights'.
+inline std::string take_dtype_of(DType weights) {
+  return cat("use lm.astype(x, lm.", numpy_name(weights), "), or give the layer another dtype");
+}
 
 }  // namespace lamina::nn

@@ -50,10 +50,8 @@ class Section {
   // As `way` says, if there are the threads for it.
   void run(section::Ways::Way way, int thread, int threads, ThreadPool::Barrier& barrier) {
     const section::Ways* ways = table_.ways.get();
-    const section::Stages* stages = !ways                          ? nullptr
-                                    : threads == 1                 ? ways->on_one.get()
-                                    : way == section::Ways::staged ? ways->on_all.get()
-                                                                   : nullptr;
+    const section::Stages* stages = nullptr;
+    if (ways && (threads == 1 || way == section::Ways::staged)) stages = (threads == 1 ? ways->on_one : ways->on_all).get();
     bool stopped = false;
     if (stages && stages->threads == threads)
       run_stages(*stages, thread, barrier, stopped);
@@ -93,10 +91,9 @@ class Section {
         stopped = stopped || failed_.load(std::memory_order_relaxed);
         for (int32_t i = stage.begin; i < stage.end; ++i) {
           const section::Stages::Item item = stages.items[size_t(i)];
+          const int32_t next = parts == 1 && i + 1 < stage.end ? stages.items[size_t(i) + 1].step : -1;
           if (!item.whole)
-            i += run_guarded(item.step, parts == 1 && i + 1 < stage.end ? stages.items[size_t(i) + 1].step : -1, true, part, parts,
-                             stopped) -
-                 1;
+            i += run_guarded(item.step, next, true, part, parts, stopped) - 1;
           else if (part == parts - 1)
             run_guarded(item.step, -1, true, 0, 1, stopped);
         }

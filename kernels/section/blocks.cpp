@@ -133,8 +133,8 @@ class Planner {
       next_helper_ += blocks;
     } else if (by_rows(s)) {
       out.blocks = s.rows == replicas_ ? models_ : plan_.spines;  // a row per model belongs to that model's block
-    } else if (plan_.spines > 1 && plan_.helpers > 0) {           // rows do not wait behind it
-      out.first_block = plan_.program.blocks - 1;
+    } else if (plan_.spines > 1 && plan_.helpers > 0) {
+      out.first_block = plan_.program.blocks - 1;  // rows do not wait behind it
       if (s.kind != StepKind::copy || number <= last_turn_) return;
       if (next_helper_ == plan_.helpers) next_helper_ = 0;
       out.first_block = plan_.spines + next_helper_++;  // many Variables may be copied behind a loop

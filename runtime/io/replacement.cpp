@@ -23,14 +23,13 @@ namespace {
 constexpr const char* kMade = ".lamina-new-";       // name prefix of uncommitted replacements
 constexpr const char* kBefore = ".lamina-before-";  // name prefix of an old directory, if the file system cannot exchange
 
-[[noreturn]] void failed(const std::string& what, const std::string& path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT, missing = error == ENOENT && !std::filesystem::exists(path);
+[[noreturn]] void failed(const std::string& what, const std::string& path, int error,
+                         const std::string& fix = "check the path and its permissions: what was there before is unchanged") {
+  const bool full = error == ENOSPC || error == EDQUOT;
   throw Error(ErrorKind::file, {.what = what,
                                 .where = cat("file '", path, "'"),
                                 .why = std::strerror(error),
-                                .fix = full      ? "make room, or save elsewhere: what was there before is unchanged"
-                                       : missing ? cat("make the folder first: mkdir -p '", path, "'")
-                                                 : "check the path and its permissions: what was there before is unchanged"});
+                                .fix = full ? "make room, or save elsewhere: what was there before is unchanged" : fix});
 }
 
 std::string parent_of(const std::string& path) {
@@ -123,7 +122,12 @@ Replacement::Replacement(std::string path, bool is_directory, FileSystem& files)
                                   .fix = "pass the name of a new file or folder"});
   parent_ = parent_of(path_);
   struct stat status{};
-  if (stat(parent_.c_str(), &status) != 0) failed("the folder that it would lie in cannot be used", parent_, errno);
+  if (stat(parent_.c_str(), &status) != 0) {
+    const char* what = "the folder that it would lie in cannot be used";
+    const int error = errno;
+    if (error == ENOENT) failed(what, parent_, error, cat("make the folder first: mkdir -p '", parent_, "'"));
+    failed(what, parent_, error);
+  }
   if (lstat(path_.c_str(), &status) == 0) {
     if (is_directory_ && !S_ISDIR(status.st_mode)) failed("there is something else than a folder", path_, EEXIST);
     if (!is_directory_ && !S_ISREG(status.st_mode)) failed("there is something else than a regular file", path_, EEXIST);
