@@ -138,7 +138,12 @@ class Emitter {
     const std::string layers = name_steps(*table, std::span(in_.work).subspan(begin, end - begin), g_);
     std::vector<section::OperandRange> ranges;
     for (auto* list : {&out.inputs, &out.outputs})
-      for (int s : *list) ranges.push_back(range_of(s));
+      for (int s : *list) {
+        ranges.push_back(range_of(s));
+        const auto storage = size_t(program_->slots[size_t(s)].storage);
+        ranges.back().is_inner = program_->storages[storage].kind == StorageKind::arena && in_.first_use[storage] >= int(begin) &&
+                                 in_.last_use[storage] < int(end);
+      }
     section::place_barriers(*table, ranges);
     section::validate(*table, ranges, int(out.inputs.size()));
 

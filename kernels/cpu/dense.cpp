@@ -261,11 +261,11 @@ void dense_row_backward(const Tiles& tiles, const float* x, const float* dz, flo
   dense_grad_weight(tiles, x, dz, w + rest.begin * n, rest, 1, k, n, w + rest.begin * n, rate);
 }
 
-void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n) {
-  constexpr int64_t block = 32;
-  if (rows == 0 || n == 1) return reduce_matrix(section::Reduction::sum, section::Broadcast::row, dz, db, rows, n);  // one column is a row
-  if (rows <= block) return tiles.add_rows(dz, rows, n, db);
-  // Blocks are added pairwise: after block b, as many levels are joined as b has trailing ones.
+namespace {
+
+// Adds blocks' sums pairwise: after block b, as many levels are joined as b has trailing ones. block(b, to) gives one of n elements.
+template <class Block>
+void add_pairwise(int64_t blocks, int64_t n, float* to, Block&& block) {
   constexpr int most_levels = 40;
   float* levels = thread_scratch(Scratch::block, (most_levels + 1) * n);
   float* sum = levels + most_levels * n;
@@ -273,10 +273,10 @@ void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t row
   auto join = [&](int level) {
     for (int64_t j = 0; j < n; ++j) sum[j] = levels[level * n + j] + sum[j];
   };
-  for (int64_t begin = 0; begin < rows; begin += block) {
-    tiles.add_rows(dz + begin * n, std::min(block, rows - begin), n, sum);
+  for (int64_t b = 0; b < blocks; ++b) {
+    block(b, sum);
     int level = 0;
-    for (uint64_t b = held++; b & 1; b >>= 1) join(level++);
+    for (uint64_t h = held++; h & 1; h >>= 1) join(level++);
     std::memcpy(levels + level * n, sum, size_t(n) * sizeof(float));
   }
   int level = 0;
@@ -284,7 +284,38 @@ void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t row
   std::memcpy(sum, levels + level * n, size_t(n) * sizeof(float));
   for (++level; held >> level; ++level)
     if (held >> level & 1) join(level);
-  std::memcpy(db, sum, size_t(n) * sizeof(float));
+  std::memcpy(to, sum, size_t(n) * sizeof(float));
+}
+
+}  // namespace
+
+void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n) {
+  if (rows == 0 || n == 1) return reduce_matrix(section::Reduction::sum, section::Broadcast::row, dz, db, rows, n);  // one column is a row
+  if (rows <= kBiasBlock) return tiles.add_rows(dz, rows, n, db);
+  add_pairwise((rows + kBiasBlock - 1) / kBiasBlock, n, db,
+               [&](int64_t b, float* to) { tiles.add_rows(dz + b * kBiasBlock * n, std::min(kBiasBlock, rows - b * kBiasBlock), n, to); });
+}
+
+void add_dense_gradients(const Tiles& tiles, const float* x, const float* dz, Range rows, int64_t k, int64_t n, float* dw, float* blocks) {
+  for (int64_t begin = rows.begin; dw && begin < rows.end; begin += kBatchBlock)
+    tiles.multiply_f32({.m = k,
+                        .n = n,
+                        .k = std::min(kBatchBlock, rows.end - begin),
+                        .a = x + begin * k,
+                        .lda = k,
+                        .transpose_a = true,
+                        .b = dz + begin * n,
+                        .ldb = n,
+                        .c = dw,
+                        .ldc = n,
+                        .accumulate = begin > 0});
+  for (int64_t begin = rows.begin; blocks && begin < rows.end; begin += kBiasBlock)
+    tiles.add_rows(dz + begin * n, std::min(kBiasBlock, rows.end - begin), n, blocks + begin / kBiasBlock * n);
+}
+
+void add_bias_blocks(const float* blocks, int64_t rows, int64_t n, float* db) {
+  add_pairwise((rows + kBiasBlock - 1) / kBiasBlock, n, db,
+               [&](int64_t b, float* to) { std::memcpy(to, blocks + b * n, size_t(n) * sizeof(float)); });
 }
 
 }  // namespace lamina::kernels::cpu

@@ -57,14 +57,24 @@ void update_weights(const Tiles& tiles, const UpdateOperands& u, const Elementwi
   constexpr int64_t most = 4096;  // floats of a strip: half of the smallest L1
   const int64_t strip = std::max<int64_t>(6, most / u.n / 6 * 6);
   float* dw = thread_scratch(Scratch::strip, std::min(strip, weight_rows.size()) * u.n);
-  CodeOperand in[kMostOperands];
-  std::copy(extras, extras + code.inputs.size() - 1, in + 1);
   for (int64_t i = weight_rows.begin; i < weight_rows.end; i += strip) {
     const Range part{i, std::min(weight_rows.end, i + strip)};
     dense_grad_weight(tiles, u.x, u.dz, dw, part, u.rows, u.k, u.n, nullptr, 0);
-    in[0] = {reinterpret_cast<char*>(dw - i * u.n), Broadcast::full};
-    run_code(code, in, out, {part.begin * u.n, part.end * u.n}, u.n);
+    update_by(tiles, dw, code, extras, out, {part.begin * u.n, part.end * u.n}, u.n);
   }
+}
+
+void update_by(const Tiles& tiles, const float* gradient, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out,
+               Range elements, int64_t n) {
+  if (elements.size() <= 0 || code.outputs.empty()) return;
+  if (auto descent = descent_of(code, extras); descent && (extras[descent->w].broadcast == Broadcast::full || elements.end <= n)) {
+    const float* w = reinterpret_cast<const float*>(extras[descent->w].data) + elements.begin;
+    return tiles.descend(w, gradient, descent->rate, reinterpret_cast<float*>(out[0].data) + elements.begin, elements.size());
+  }
+  CodeOperand in[kMostOperands];
+  std::copy(extras, extras + code.inputs.size() - 1, in + 1);
+  in[0] = {reinterpret_cast<char*>(const_cast<float*>(gradient - elements.begin)), Broadcast::full};
+  run_code(code, in, out, elements, n);
 }
 
 void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
@@ -72,14 +82,7 @@ void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseC
   if (u.n == 0 || code.outputs.empty()) return;
   float* db = thread_scratch(Scratch::strip, u.n);
   dense_grad_bias(tiles, u.dz, db, u.rows, u.n);
-  if (auto descent = descent_of(code, extras)) {
-    tiles.descend(reinterpret_cast<const float*>(extras[descent->w].data), db, descent->rate, reinterpret_cast<float*>(out[0].data), u.n);
-    return;
-  }
-  CodeOperand in[kMostOperands];
-  std::copy(extras, extras + code.inputs.size() - 1, in + 1);
-  in[0] = {reinterpret_cast<char*>(db), Broadcast::full};
-  run_code(code, in, out, {0, u.n}, u.n);
+  update_by(tiles, db, code, extras, out, {0, u.n}, u.n);
 }
 
 }  // namespace lamina::kernels::cpu

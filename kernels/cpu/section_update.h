@@ -37,6 +37,9 @@ struct UpdateOperands {
 // strip in the L1 cache, so that dw is not written to memory.
 void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
                     const CodeOperand* out, Range weight_rows);
+// Runs the program on (gradient, extras...) for these elements of matrices with n columns. gradient[0] is of the first of them.
+void update_by(const Tiles& tiles, const float* gradient, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out,
+               Range elements, int64_t n);
 // Runs the program on (db, extras...) with db = the sum of dz's rows.
 void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
                  const CodeOperand* out);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "kernels/section/access.h"
@@ -163,25 +165,15 @@ double idle_of(const Stages& stages, const Table& table) {
   return all > 0 ? stages.threads - work / all : 0;
 }
 
-std::shared_ptr<const Stages> place_stages(const Table& table, const std::vector<OperandRange>& ranges, int threads) {
-  if (table.steps.size() > kMostSteps) return nullptr;
-  Run run;
-  double total = 0;
-  for (const Step& s : table.steps) total += cost(s);
-  for (int32_t i = 0; size_t(i) < table.steps.size();) {
-    Run other = run_from(i, table, ranges, kSmall * total);
-    i = std::max(other.last, i + 1);
-    if (other.cost > run.cost) run = std::move(other);
-  }
-  if (run.rows.empty() || run.cost < kLeastShare * total) return nullptr;
+std::shared_ptr<const Stages> place_stages(const Run& run, std::vector<size_t> places, const Table& table,
+                                           const std::vector<OperandRange>& ranges, int threads) {
   const int rows = table.steps[size_t(run.rows[0])].rows;
   if (threads > 1 && rows < threads) return nullptr;
-  std::vector<size_t> places = places_of(run, table, ranges);
   const std::vector<int32_t> thread = threads_of(run, places, table, ranges, threads);
 
   auto out = std::make_shared<Stages>();
   out->first = run.first, out->last = run.last;
-  out->before = std::move(run.before), out->after = std::move(run.after);
+  out->before = run.before, out->after = run.after;
   out->threads = threads;
   out->parts = threads == 1 ? 1 : std::max(threads, std::min(rows / kRowsOfPart, kMostParts));
   std::vector<std::vector<int32_t>> updates(run.rows.size());  // by their place
@@ -210,16 +202,152 @@ std::shared_ptr<const Stages> place_stages(const Table& table, const std::vector
   return threads == 1 || (count > 1 && count <= Stages::kMost) ? out : nullptr;
 }
 
+// Memory by size: what is given back serves the next value of that size.
+class OwnMemory {
+ public:
+  int64_t take(int64_t bytes) {
+    std::vector<int64_t>& free = free_[bytes];
+    if (free.empty()) return std::exchange(end_, end_ + (bytes + 63) / 64 * 64);
+    const int64_t at = free.back();
+    free.pop_back();
+    return at;
+  }
+  void give(int64_t at, int64_t bytes) { free_[bytes].push_back(at); }
+  int64_t end() const { return end_; }
+
+ private:
+  std::map<int64_t, std::vector<int64_t>> free_;
+  int64_t end_ = 0;
+};
+
+// A value of the table and the items of chunks that use it.
+struct Uses {
+  int32_t first = 0, last = 0;
+  bool is_local = true;          // only they do, row by row
+  std::vector<int32_t> buffers;  // that are this value
+};
+using Memory = std::tuple<int, int64_t, int64_t>;  // space, begin and end
+int64_t bytes_of(const Memory& memory) { return std::get<2>(memory) - std::get<1>(memory); }
+
+std::map<Memory, Uses> local_values(const std::vector<Chunks::Item>& items, const Table& table, const std::vector<OperandRange>& ranges) {
+  std::map<Memory, Uses> values;
+  std::vector<std::map<Memory, Uses>::iterator> numbered;
+  RangeIndex index;
+  std::vector<int32_t> item_of(table.steps.size(), -1);
+  for (size_t i = 0; i < items.size(); ++i) item_of[size_t(items[i].step)] = int32_t(i);
+  std::vector<Access> accesses;
+  for (size_t i = 0; i < table.steps.size(); ++i) {
+    const Step& s = table.steps[i];
+    const int32_t item = item_of[i];
+    accesses_of(table, s, accesses);
+    for (size_t a = 0; a < accesses.size(); ++a) {
+      const int32_t buffer = accesses[a].buffer;
+      const OperandRange& range = ranges[size_t(buffer)];
+      const auto [value, is_new] = values.try_emplace({range.space, range.begin, range.end});
+      Uses& uses = value->second;
+      if (is_new) {
+        index.any_overlapping(range, [&](int other) {
+          uses.is_local = numbered[size_t(other)]->second.is_local = false;
+          return false;
+        });
+        index.add(range, int(numbered.size()));
+        numbered.push_back(value);
+        uses.first = item;
+      }
+      const bool by_rows = s.kind == StepKind::dense_update ? a < 2 : accesses[a].by_rows;
+      uses.is_local = uses.is_local && range.is_inner && item >= 0 && by_rows && bytes_of(value->first) % s.rows == 0;
+      uses.first = std::min(uses.first, item), uses.last = std::max(uses.last, item);
+      if (std::find(uses.buffers.begin(), uses.buffers.end(), buffer) == uses.buffers.end()) uses.buffers.push_back(buffer);
+    }
+  }
+  std::erase_if(values, [](const auto& value) { return !value.second.is_local; });
+  return values;
+}
+
+// Rows of a chunk: few enough for the caches, many enough for the work of a chunk to be more than its reading of weights and sums; and as
+// many chunks for each thread.
+int32_t chunk_of(int rows, int threads) {
+  constexpr int most = 256;
+  const int turns = (rows + threads * most - 1) / (threads * most), count = turns * threads;
+  const int chunk = (rows + count - 1) / count;
+  return (chunk + Chunks::kBlock - 1) / Chunks::kBlock * Chunks::kBlock;
+}
+
+std::shared_ptr<const Chunks> place_chunks(const Run& run, const std::vector<size_t>& places, const Table& table,
+                                           const std::vector<OperandRange>& ranges, int threads, int64_t least_local) {
+  auto out = std::make_shared<Chunks>();
+  out->first = run.first, out->last = run.last;
+  out->before = run.before, out->after = run.after;
+  out->rows = table.steps[size_t(run.rows[0])].rows;
+  out->chunk = chunk_of(out->rows, threads);
+  if (threads > Chunks::kMost || out->count() < threads) return nullptr;
+  std::vector<std::vector<int32_t>> updates(run.rows.size());  // by their place
+  for (size_t i = 0; i < places.size(); ++i) updates[places[i]].push_back(run.whole[i]);
+  for (size_t p = 0; p < run.rows.size(); ++p) {
+    out->items.push_back({run.rows[p]});
+    for (int32_t update : updates[p]) {
+      const Step& s = table.steps[size_t(update)];
+      if (s.rows != out->rows || s.rows > Chunks::kMostRows || (s.has_bias && s.n == 1)) return nullptr;
+      const int64_t floats = int64_t(s.k) * s.n + (s.has_bias ? (s.rows + Chunks::kBlock - 1) / Chunks::kBlock * int64_t(s.n) : 0);
+      out->items.push_back({update, out->sums_bytes / int64_t(sizeof(float))});
+      out->sums_bytes += (floats * int64_t(sizeof(float)) + 63) / 64 * 64;
+      ++out->updates;
+    }
+  }
+  struct Value {
+    const Uses* uses;
+    int64_t bytes, at;  // of a chunk
+  };
+  std::vector<std::vector<Value>> begin(out->items.size()), end(out->items.size());
+  int64_t local = 0;
+  const auto values = local_values(out->items, table, ranges);
+  for (const auto& [memory, uses] : values) {
+    begin[size_t(uses.first)].push_back({&uses, bytes_of(memory) / out->rows * out->chunk, 0});
+    local += bytes_of(memory);
+  }
+  if (local < least_local) return nullptr;
+  OwnMemory own;
+  for (size_t i = 0; i < out->items.size(); ++i) {
+    for (Value& value : begin[i]) {
+      value.at = own.take(value.bytes);
+      for (int32_t buffer : value.uses->buffers) out->locals.push_back({buffer, int32_t(value.bytes / out->chunk), value.at});
+      end[size_t(value.uses->last)].push_back(value);
+    }
+    for (const Value& value : end[i]) own.give(value.at, value.bytes);
+  }
+  out->own_bytes = own.end();
+  return out;
+}
+
+// The run with the most work, if that is much of the table's.
+std::optional<Run> longest_run(const Table& table, const std::vector<OperandRange>& ranges) {
+  if (table.steps.size() > kMostSteps) return {};
+  Run run;
+  double total = 0;
+  for (const Step& s : table.steps) total += cost(s);
+  for (int32_t i = 0; size_t(i) < table.steps.size();) {
+    Run other = run_from(i, table, ranges, kSmall * total);
+    i = std::max(other.last, i + 1);
+    if (other.cost > run.cost) run = std::move(other);
+  }
+  if (run.rows.empty() || run.cost < kLeastShare * total) return {};
+  return run;
+}
+
 std::atomic<int> forced{-1};  // a way, or none
 constexpr uint32_t kTries = 4, kLongestPause = 4096;
 
 }  // namespace
 
-void place_ways(Table& table, const std::vector<OperandRange>& ranges) {
+void place_ways(Table& table, const std::vector<OperandRange>& ranges, int64_t least_local) {
   if (table.threads == 1) return;
   table.ways = std::make_shared<Ways>();
-  table.ways->on_all = place_stages(table, ranges, table.threads);
-  table.ways->on_one = place_stages(table, ranges, 1);
+  const std::optional<Run> run = longest_run(table, ranges);
+  if (!run) return;
+  const std::vector<size_t> places = places_of(*run, table, ranges);
+  table.ways->on_all = place_stages(*run, places, table, ranges, table.threads);
+  table.ways->in_chunks = place_chunks(*run, places, table, ranges, table.threads, least_local);
+  table.ways->on_one = place_stages(*run, places, table, ranges, 1);
 }
 
 std::string print(const Ways& ways) {
@@ -229,22 +357,21 @@ std::string print(const Ways& ways) {
     const Stages::Stage& stage = ways.on_all->stages[i];
     out += cat(i ? ", thread " : ": thread ", stage.thread, " from step ", ways.on_all->items[size_t(stage.begin)].step);
   }
-  return cat(out, ", rows in ", ways.on_all->parts, " parts");
+  out += cat(", rows in ", ways.on_all->parts, " parts");
+  return ways.in_chunks ? cat(out, ", or in chunks of ", ways.in_chunks->chunk, " rows") : out;
 }
 
 void Ways::always(std::optional<Way> way) { forced.store(way ? int(*way) : -1, std::memory_order_relaxed); }
 
 // A trial is four calls of each way, of which the first brings the values into the caches of the way's threads.
 Ways::Way Ways::next() {
-  if (const int way = forced.load(std::memory_order_relaxed); way >= 0) return way == staged && !on_all ? shared : Way(way);
+  const auto if_it_can = [&](int way) { return (way == staged && !on_all) || (way == chunked && !in_chunks) ? shared : Way(way); };
+  if (const int way = forced.load(std::memory_order_relaxed); way >= 0) return if_it_can(way);
   std::lock_guard lock(mutex_);
-  const uint32_t at = call_++ - trial_, ways = 3;
+  const uint32_t at = call_++ - trial_;
   if (int32_t(at) < 0) return fastest_;
   if (at == 0) measured_ = {};
-  if (at < ways * kTries) {
-    const Way way = Way(at / kTries);
-    return way == staged && !on_all ? shared : way;
-  }
+  if (at < kCount * kTries) return if_it_can(int(at / kTries));
   fastest_ = Way(std::min_element(least_.begin(), least_.end()) - least_.begin());
   trial_ = call_ + pause_;
   pause_ = std::min(2 * pause_, kLongestPause);

@@ -1,5 +1,6 @@
-// Stages: another order of a section's steps on a CPU, in which each thread keeps the layers that it computes. Weights then never move from
-// one core's cache to another's, which costs more than the arithmetic of a small layer on many machines.
+// Two other orders of a section's steps on a CPU. In stages, each thread keeps the layers that it computes: weights then never move from
+// one core's cache to another's, which costs more than the arithmetic of a small layer on many machines. In chunks, each thread takes some
+// rows through all layers: the values of a large batch then stay in its caches.
 #pragma once
 #include <array>
 #include <chrono>
@@ -34,12 +35,43 @@ struct Stages {
   double idle = 0;  // time that threads wait for each other by plan, summed, over the time of a run
 };
 
+// Large batches go in chunks of rows, each of which a thread takes forward and back while its values are in the thread's caches. Gradients
+// of weights add up from chunk to chunk, in the order of the rows, and the last chunk brings the updates: so each thread is a few steps
+// behind the one with the chunk before. Values that only these steps use lie in the threads' own memory, for one chunk at a time.
+struct Chunks {
+  struct Item {
+    int32_t step = 0;
+    int64_t sums = -1;  // an update's gradients, in floats of the sums' memory; below 0: a step of rows
+  };
+  struct Local {
+    int32_t buffer = 0, row_bytes = 0;
+    int64_t at = 0;  // bytes in a thread's own memory
+  };
+  static constexpr int kMost = 16;        // threads
+  static constexpr int kBlock = 32;       // rows that a bias's gradient adds up in a block (kernels/reduce.h); a chunk has whole ones
+  static constexpr int kMostRows = 4096;  // in all: longer sums are made in other blocks (kLongSum in kernels/cpu/tiles.h)
+  int32_t first = 0, last = 0;            // as of Stages, and so are these
+  std::vector<int32_t> before, after;
+  std::vector<Item> items;  // of each chunk
+  std::vector<Local> locals;
+  int64_t own_bytes = 0, sums_bytes = 0;
+  int32_t updates = 0;          // items with sums
+  int32_t rows = 0, chunk = 0;  // all; of a chunk
+  int32_t count() const { return (rows + chunk - 1) / chunk; }
+};
+
+// Bytes of values that would be local, from which on a table has chunks: less stays in a core's cache as it is.
+inline constexpr int64_t kLeastLocal = 1'000'000;
+
 // Which way of running a section on several threads is the fastest here: the first calls try each, and now and then later ones do.
 class LAMINA_API Ways {
  public:
-  enum Way : uint8_t { shared, staged, alone };
-  // Of `staged`; of `alone`. Null: no large part of the table can be run so, and the table's own order counts.
-  std::shared_ptr<const Stages> on_all, on_one;
+  enum Way : uint8_t { shared, staged, chunked, alone };
+  static constexpr int kCount = 4;
+  // Of `staged`, `chunked` and `alone`. Null: no large part of the table can be run so, and the table's own order counts.
+  std::shared_ptr<const Stages> on_all;
+  std::shared_ptr<const Chunks> in_chunks;
+  std::shared_ptr<const Stages> on_one;
 
   Ways() { least_.fill(std::chrono::nanoseconds::max()); }
   Way next();  // for this call
@@ -52,13 +84,13 @@ class LAMINA_API Ways {
   uint32_t pause_ = 64;            // calls until then
   Way fastest_ = shared;
   // The least time of each way in the last trial that could run it: while another process keeps a core busy, there is one thread.
-  std::array<std::chrono::nanoseconds, 3> least_;
-  std::array<bool, 3> measured_{};  // in this trial
+  std::array<std::chrono::nanoseconds, kCount> least_;
+  std::array<bool, kCount> measured_{};  // in this trial
 };
 
 // Sets table.ways, if the table is for several threads. The bits of all results are the same in all ways.
-LAMINA_API void place_ways(Table& table, const std::vector<OperandRange>& ranges);
-// "in stages: thread 0 from step 2, thread 1 from step 52, thread 0 from step 159, rows in 2 parts"; empty: never so.
+LAMINA_API void place_ways(Table& table, const std::vector<OperandRange>& ranges, int64_t least_local = kLeastLocal);
+// "in stages: thread 0 from step 2, thread 1 from step 52, thread 0 from step 159, rows in 2 parts, or in chunks of 64 rows"; empty: never.
 LAMINA_API std::string print(const Ways& ways);
 
 }  // namespace lamina::section

@@ -99,7 +99,7 @@ struct Table {
   std::vector<SourceLine> lines;  // per step: the user's line, which run_section adds to Errors. May be empty.
   int threads = 1;                // that the plan was made for
   double flops = 0;
-  std::shared_ptr<Ways> ways;  // on a CPU with several threads; null: shared step by step
+  std::shared_ptr<Ways> ways;  // on a CPU; null: step by step
 };
 
 LAMINA_API const char* name(StepKind kind);
@@ -110,6 +110,7 @@ struct OperandRange {
   int space = 0;               // operands overlap only within one space; below 0: temporary memory
   int64_t begin = 0, end = 0;  // bytes
   bool holds_value = true;     // false for an output that nothing before the section has written
+  bool is_inner = false;       // nothing outside of the section uses these values
 };
 // The bytes that a view may touch if its first element is `first` bytes into the space. With negative strides some are before it.
 LAMINA_API OperandRange range_of(const View& view, int space, int64_t first);

@@ -97,7 +97,7 @@ std::string wrong(const RandomGraph& random, const Way& way) {
     struct Restore {
       ~Restore() { section::Ways::always({}); }
     } restore;
-    for (auto of_section : {section::Ways::shared, section::Ways::staged, section::Ways::alone}) {
+    for (auto of_section : {section::Ways::shared, section::Ways::staged, section::Ways::chunked, section::Ways::alone}) {
       section::Ways::always(of_section);
       if (const std::string text = disagreement(bits, run(g, way), 0); !text.empty())
         return cat("other bits than one thread, way ", int(of_section), ": ", text);

@@ -31,6 +31,11 @@ int SectionBuilder::output(int64_t count) {
   ranges.push_back({.space = memory, .begin = 0, .end = count * int64_t(sizeof(float)), .holds_value = false});
   return int(ranges.size()) - 1;
 }
+int SectionBuilder::inner(int64_t count) {
+  const int buffer = output(count);
+  ranges.back().is_inner = true;
+  return buffer;
+}
 int SectionBuilder::alias(int buffer) {
   memory_of_.push_back(memory_of_[size_t(buffer)]);
   ranges.push_back(ranges[size_t(buffer)]);
@@ -60,7 +65,7 @@ void SectionBuilder::finish(int threads) {
   table.flops = 1e12;  // enough for any number of threads
   place_barriers(table, ranges);
   validate(table, ranges, inputs);
-  place_ways(table, ranges);
+  place_ways(table, ranges, 0);
 }
 
 void SectionBuilder::run() {

@@ -14,7 +14,8 @@ class SectionBuilder {
   int input(std::vector<float> values);
   int input_integers(std::vector<int64_t> values);
   int output(int64_t count);
-  int alias(int buffer);  // another number for the same memory
+  int inner(int64_t count);  // an output whose values nothing outside of the section needs: a run may not write them
+  int alias(int buffer);     // another number for the same memory
 
   Step& add(StepKind kind, Partition partition, int32_t rows, int32_t k, int32_t n, std::vector<Operand> ins, std::vector<Operand> outs);
   int code(kernels::ElementwiseCode code);

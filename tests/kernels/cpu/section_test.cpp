@@ -9,6 +9,7 @@
 #include "kernels/section/stages.h"
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "runtime/device/thread_pool.h"
 #include "tests/kernels/cpu/all_tiles.h"
 #include "tests/kernels/cpu/section_builder.h"
 
@@ -29,10 +30,12 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Restores threads and instruction set.
+// Runs on all threads that a table is for, however busy the machine. Restores threads and instruction set.
 class Section : public testing::Test {
  protected:
+  void SetUp() override { ThreadPool::keep_workers(true); }
   void TearDown() override {
+    ThreadPool::keep_workers(false);
     config::set_threads(threads_);
     Ways::always({});
     config::set_cpu_isa(isa_);
@@ -62,7 +65,7 @@ struct Classifier : SectionBuilder {
     }
     std::vector<int> a{x};
     for (int l = 0; l < layers; ++l) {
-      a.push_back(output(batch * out_width(l)));
+      a.push_back(l == 2 ? output(batch * out_width(l)) : inner(batch * out_width(l)));
       Step& s = add(StepKind::dense, Partition::rows, batch, width, out_width(l),
                     {{a[size_t(l)]}, {w[size_t(l)]}, {b[size_t(l)], Broadcast::row}}, {{a.back()}});
       s.activation = l + 1 == layers ? Activation::none
@@ -71,7 +74,7 @@ struct Classifier : SectionBuilder {
                                      : Activation::sigmoid;
       s.has_bias = 1;
       if (l == 1) {
-        const int dropped = output(batch * width);
+        const int dropped = inner(batch * width);
         add(StepKind::dropout, Partition::rows, batch, 0, width, {{a.back()}, {state}}, {{dropped}}).scalar = 0.25f;
         a.back() = dropped;
       }
@@ -85,12 +88,12 @@ struct Classifier : SectionBuilder {
     r.reduction = Reduction::mean, r.reduced = Broadcast::scalar;
     log_probabilities = output(batch * classes);
     add(StepKind::log_softmax, Partition::rows, batch, 0, classes, {{a.back()}}, {{log_probabilities}});
-    const int soft = output(batch * classes);
+    const int soft = inner(batch * classes);
     add(StepKind::softmax, Partition::rows, batch, 0, classes, {{a.back()}}, {{soft}});
-    const int sums = output(batch);
+    const int sums = inner(batch);
     Step& c = add(StepKind::reduce, Partition::rows, batch, 0, classes, {{soft}}, {{sums, Broadcast::column}});
     c.reduced = Broadcast::column;
-    int dz = output(batch * classes);
+    int dz = inner(batch * classes);
     Step& e = add(StepKind::elementwise, Partition::rows, batch, 0, classes, {{probabilities}, {sums, Broadcast::column}}, {{dz}});
     e.code = code(binary_code(ScalarOp::sub));
     const int descent = code(descent_code(false)), other_descent = code(descent_code(true)), with_momentum = code(momentum_code());
@@ -98,7 +101,7 @@ struct Classifier : SectionBuilder {
       const int n = out_width(l);
       int dx = -1;
       if (l > 0) {
-        dx = output(batch * width);
+        dx = inner(batch * width);
         Step& g = add(StepKind::dense_grad_input, Partition::rows, batch, width, n, {{dz}, {w[size_t(l)]}, {a[size_t(l)]}}, {{dx}});
         g.has_mask = 1;
         g.activation = (l - 1) % 3 == 0 ? Activation::relu : (l - 1) % 3 == 1 ? Activation::tanh : Activation::sigmoid;
@@ -128,6 +131,7 @@ struct Classifier : SectionBuilder {
   std::vector<float> everything() {
     std::vector<float> all;
     for (size_t i = size_t(inputs); i < ranges.size(); ++i) {
+      if (ranges[i].is_inner) continue;
       auto v = values(int(i));
       all.insert(all.end(), v.begin(), v.end());
     }
@@ -138,17 +142,19 @@ struct Classifier : SectionBuilder {
 TEST_F(Section, GivesTheSameBitsForAnyNumberOfThreads) {
   for (const std::string& isa : kernels::cpu::runnable_isas()) {
     config::set_cpu_isa(isa);
-    for (auto [batch, width] : {std::pair(20, 64), {1, 33}, {7, 20}, {130, 17}})
+    for (auto [batch, width] : {std::pair(20, 64), {1, 33}, {7, 20}, {130, 17}, {290, 20}})
       for (bool momentum : {false, true}) {
         config::set_threads(1);
         Classifier one(batch, width, 1, momentum);
         one.run();
         for (int threads : {2, 3, 4, 7}) {
           config::set_threads(threads);
-          for (Ways::Way way : {Ways::shared, Ways::staged, Ways::alone}) {
+          for (Ways::Way way : {Ways::shared, Ways::staged, Ways::chunked, Ways::alone}) {
             Ways::always(way);
             Classifier many(batch, width, threads, momentum);
             ASSERT_EQ(many.table.ways->on_all != nullptr, batch >= threads);
+            ASSERT_EQ(many.table.ways->in_chunks != nullptr, batch == 290 ? threads < 7 : batch == 130 && threads < 4)
+                << "as many as threads, of whole blocks";
             ASSERT_NE(many.table.ways->on_one, nullptr);
             many.run();
             ASSERT_TRUE(same_bits(many.everything(), one.everything())) << isa << ", batch " << batch << ", width " << width << ", threads "
@@ -332,15 +338,22 @@ TEST_F(Section, SharesColumnsOfOneRow) {
 }
 
 TEST_F(Section, RaisesABadLabelWithoutChangingWeights) {
-  for (auto [threads, way] :
-       {std::pair(1, Ways::shared), {2, Ways::shared}, {2, Ways::staged}, {2, Ways::alone}, {4, Ways::shared}, {4, Ways::staged}}) {
+  for (auto [threads, way] : {std::pair(1, Ways::shared),
+                              {2, Ways::shared},
+                              {2, Ways::staged},
+                              {2, Ways::chunked},
+                              {2, Ways::alone},
+                              {4, Ways::shared},
+                              {4, Ways::staged},
+                              {4, Ways::chunked}}) {
     config::set_threads(threads);
     Ways::always(way);
-    Classifier net(20, 16, threads, false);
-    std::vector<int64_t> labels(20, 3);
+    const int batch = way == Ways::chunked ? 200 : 20;
+    Classifier net(batch, 16, threads, false);
+    std::vector<int64_t> labels(size_t(batch), 3);
     labels[13] = 10;
-    std::vector<float> raw(40);
-    std::memcpy(raw.data(), labels.data(), 160);
+    std::vector<float> raw(size_t(batch) * 2);
+    std::memcpy(raw.data(), labels.data(), raw.size() * sizeof(float));
     net.set(net.labels, raw);
     net.table.lines.resize(net.table.steps.size());
     for (size_t i = 0; i < net.table.steps.size(); ++i)
@@ -386,28 +399,29 @@ TEST(Ways, TakesTheFastestOfItsTrials) {
   using std::chrono::microseconds;
   Ways ways;
   ways.on_all = std::make_shared<Stages>();
-  const auto trial = [&](int shared, int staged, int alone) {  // 0: could not run so
-    int calls[3] = {};
-    Ways::Way last = Ways::shared;
-    for (int i = 0; i < 12; ++i) {
-      last = ways.next();
-      ++calls[last];
-      const int time = last == Ways::shared ? shared : last == Ways::staged ? staged : alone;
-      if (time > 0) ways.took(last, microseconds(i % 4 == 0 ? 1 : time));  // the first of each does not count
+  ways.in_chunks = std::make_shared<Chunks>();
+  const auto trial = [&](int shared, int staged, int chunked, int alone) {  // 0: could not run so
+    std::array<int, Ways::kCount> calls{}, times{shared, staged, chunked, alone};
+    for (int i = 0; i < 16; ++i) {
+      const Ways::Way way = ways.next();
+      ++calls[way];
+      if (times[way] > 0) ways.took(way, microseconds(i % 4 == 0 ? 1 : times[way]));  // the first of each does not count
     }
-    EXPECT_EQ(calls[0] * 100 + calls[1] * 10 + calls[2], 444);
+    for (int of_way : calls) EXPECT_EQ(of_way, 4);
     return ways.next();
   };
   const auto until_the_next = [&](int pause, Ways::Way way) {
     for (int i = 1; i <= pause; ++i) ASSERT_EQ(ways.next(), way) << i;
   };
-  EXPECT_EQ(trial(300, 200, 250), Ways::staged);
+  EXPECT_EQ(trial(300, 200, 270, 250), Ways::staged);
   until_the_next(64, Ways::staged);
-  EXPECT_EQ(trial(300, 0, 250), Ways::staged) << "as it was when it could run";
+  EXPECT_EQ(trial(300, 0, 270, 250), Ways::staged) << "as it was when it could run";
   until_the_next(128, Ways::staged);
-  EXPECT_EQ(trial(300, 260, 250), Ways::alone);
+  EXPECT_EQ(trial(300, 260, 270, 250), Ways::alone);
   until_the_next(256, Ways::alone);
-  EXPECT_EQ(trial(100, 260, 250), Ways::shared);
+  EXPECT_EQ(trial(300, 260, 240, 250), Ways::chunked);
+  until_the_next(512, Ways::chunked);
+  EXPECT_EQ(trial(100, 260, 240, 250), Ways::shared);
 }
 
 TEST_F(Section, DropsByThePositionInTheWholeBatch) {

@@ -15,12 +15,13 @@ struct RandomTable {
   Table table;
   std::vector<OperandRange> ranges;
   std::mt19937 random;
+  int places = 12;
 
   int draw(int below) { return int(random() % uint32_t(below)); }
   // In one of few places of a small arena, so that values take each other's memory, whole or in part; or a Variable.
   int32_t buffer(int64_t floats, bool is_state = false) {
-    const int64_t begin = is_state ? 0 : 96 * draw(12);
-    ranges.push_back({.space = is_state ? draw(6) : -1, .begin = begin, .end = begin + 4 * floats});
+    const int64_t begin = is_state ? 0 : 96 * draw(places);
+    ranges.push_back({.space = is_state ? draw(6) : -1, .begin = begin, .end = begin + 4 * floats, .is_inner = !is_state && draw(8) > 0});
     return int32_t(ranges.size() - 1);
   }
   void add(StepKind kind, Partition partition, int rows, int k, int n, std::vector<Operand> ins, std::vector<Operand> outs) {
@@ -38,7 +39,8 @@ struct RandomTable {
   }
 
   RandomTable(uint32_t seed, int threads) : random(seed) {
-    const int rows = 12 << draw(3), n = 2, k = 1000, steps = 4 + draw(24);
+    const int rows = 12 << draw(5), n = 2, k = 1000, steps = 4 + draw(24);
+    if (draw(4) == 0) places = 1000;
     std::vector<int32_t> weights, recent{buffer(rows * n)};
     for (int i = 0; i < 3; ++i) weights.push_back(buffer(k * n, true));
     const auto some = [&] { return recent[recent.size() - 1 - size_t(draw(std::min(4, int(recent.size()))))]; };
@@ -74,7 +76,7 @@ struct RandomTable {
     }
     table.threads = threads;
     place_barriers(table, ranges);
-    place_ways(table, ranges);
+    place_ways(table, ranges, 0);
   }
 };
 
@@ -102,8 +104,54 @@ std::vector<Place> places_of(const Stages& stages, const Table& table) {
   return places;
 }
 
-std::string broken_order(const RandomTable& t, const Stages& stages) {
-  const std::vector<Place> places = places_of(stages, t.table);
+// As of one stage. An update adds up its gradients in its place, and is made there by the last chunk.
+std::vector<Place> places_of(const Chunks& chunks, const Table& table) {
+  Stages stages{.first = chunks.first, .last = chunks.last, .before = chunks.before, .after = chunks.after};
+  for (const Chunks::Item& item : chunks.items) stages.items.push_back({item.step, item.sums >= 0});
+  stages.stages.push_back({.end = int32_t(stages.items.size()), .tail = int32_t(stages.items.size())});
+  return places_of(stages, table);
+}
+
+// Whether local values are used by other steps than those of chunks, or two of them share memory while both are needed.
+std::string broken_locals(const RandomTable& t, const Chunks& chunks) {
+  struct Life {
+    int64_t begin, end;  // bytes
+    int first, last;     // items
+    OperandRange range;
+  };
+  std::vector<Life> lives;
+  std::vector<Access> accesses;
+  for (const Chunks::Local& local : chunks.locals) {
+    const OperandRange& range = t.ranges[size_t(local.buffer)];
+    Life life{local.at, local.at + int64_t(local.row_bytes) * chunks.chunk, int(chunks.items.size()), -1, range};
+    if (!range.is_inner || int64_t(local.row_bytes) * chunks.rows != range.end - range.begin || life.end > chunks.own_bytes)
+      return cat("%", local.buffer, " is not local");
+    for (size_t i = 0; i < t.table.steps.size(); ++i) {
+      accesses_of(t.table, t.table.steps[i], accesses);
+      const auto at = std::find_if(chunks.items.begin(), chunks.items.end(), [&](const Chunks::Item& item) { return item.step == int(i); });
+      for (size_t a = 0; a < accesses.size(); ++a) {
+        const OperandRange& other = t.ranges[size_t(accesses[a].buffer)];
+        if (!overlap(range, other)) continue;
+        const bool is_known = std::any_of(chunks.locals.begin(), chunks.locals.end(),
+                                          [&](const Chunks::Local& l) { return l.buffer == accesses[a].buffer && l.at == local.at; });
+        const bool by_rows = accesses[a].by_rows || (at != chunks.items.end() && at->sums >= 0 && a < 2);
+        if (!is_known || at == chunks.items.end() || !by_rows || other.begin != range.begin || other.end != range.end)
+          return cat("step ", i, " looks elsewhere for %", local.buffer, " of\n", print(t.table));
+        life.first = std::min(life.first, int(at - chunks.items.begin())), life.last = std::max(life.last, int(at - chunks.items.begin()));
+      }
+    }
+    for (const Life& other : lives)
+      if (other.begin < life.end && life.begin < other.end && other.first <= life.last && life.first <= other.last &&
+          !overlap(range, other.range))
+        return cat("%", local.buffer, " shares its memory in\n", print(t.table));
+    lives.push_back(life);
+  }
+  return "";
+}
+
+template <class Way>
+std::string broken_order(const RandomTable& t, const Way& way) {
+  const std::vector<Place> places = places_of(way, t.table);
   std::vector<Access> of_a, of_b;
   for (size_t b = 0; b < places.size(); ++b)
     for (size_t a = 0; a < b; ++a) {
@@ -132,7 +180,7 @@ std::string broken_order(const RandomTable& t, const Stages& stages) {
 }
 
 TEST(Stages, KeepTheOrderOfStepsThatMeetInMemory) {
-  int on_all = 0, before = 0, after = 0, tails = 0, parts = 0, framed = 0;
+  int on_all = 0, before = 0, after = 0, tails = 0, parts = 0, framed = 0, in_chunks = 0, updates = 0, locals = 0, shared_memory = 0;
   for (uint32_t seed = 0; seed < 20'000; ++seed) {
     const RandomTable t(seed, 2 + int(seed % 3));
     for (const auto& stages : {t.table.ways->on_all, t.table.ways->on_one}) {
@@ -144,8 +192,17 @@ TEST(Stages, KeepTheOrderOfStepsThatMeetInMemory) {
       framed += stages->first > 0 && stages->last < int(t.table.steps.size());
       for (const Stages::Stage& stage : stages->stages) tails += stage.tail > stage.end;
     }
+    if (const auto chunks = t.table.ways->in_chunks) {
+      ASSERT_EQ(broken_order(t, *chunks) + broken_locals(t, *chunks), "") << "seed " << seed;
+      ++in_chunks;
+      int64_t bytes = 0;
+      for (const Chunks::Item& item : chunks->items) updates += item.sums >= 0;
+      for (const Chunks::Local& local : chunks->locals) bytes += int64_t(local.row_bytes) * chunks->chunk;
+      locals += bytes > 0, shared_memory += bytes > chunks->own_bytes;
+    }
   }
-  for (int seen : {on_all, before, after, tails, parts, framed}) EXPECT_GT(seen, 100) << "the tables are not as various as they were";
+  for (int seen : {on_all, before, after, tails, parts, framed, in_chunks, updates, locals, shared_memory})
+    EXPECT_GT(seen, 100) << "the tables are not as various as they were";
 }
 
 TEST(Stages, KnowHowLongThreadsWaitByPlan) {
