@@ -141,8 +141,9 @@ class Emitter {
       for (int s : *list) {
         ranges.push_back(range_of(s));
         const auto storage = size_t(program_->slots[size_t(s)].storage);
-        ranges.back().is_inner = program_->storages[storage].kind == StorageKind::arena && in_.first_use[storage] >= int(begin) &&
-                                 in_.last_use[storage] < int(end);
+        const StorageKind kind = program_->storages[storage].kind;
+        ranges.back().is_inner = kind == StorageKind::arena && in_.first_use[storage] >= int(begin) && in_.last_use[storage] < int(end);
+        ranges.back().is_state = kind == StorageKind::variable;
       }
     section::place_barriers(*table, ranges);
     section::validate(*table, ranges, int(out.inputs.size()));
@@ -153,7 +154,8 @@ class Emitter {
     if (device.kind == DeviceKind::cpu) section::place_ways(*table, ranges);
     if (!options_.inside) {
       out.detail += section::print(*table);
-      if (table->ways && table->ways->on_all) out.detail += cat("or ", section::print(*table->ways), ", as is faster\n");
+      if (const std::string ways = table->ways ? section::print(*table->ways) : ""; !ways.empty())
+        out.detail += cat("or ", ways, ", as is faster\n");
       print_nested(*table, "", out.detail);
     }
     out.stream = group.stream;

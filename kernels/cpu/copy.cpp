@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/tiles.h"
+
 namespace lamina::kernels::cpu {
 namespace {
 
@@ -29,6 +31,16 @@ Axes merge(const View& x, const View& y) {
   return a;
 }
 
+// In registers, for elements of 4 and 8 bytes. Returns whether.
+template <class T>
+bool transpose(const T* x, int64_t ld_x, int64_t rows, int64_t columns, T* y, int64_t ld_y) {
+  if constexpr (sizeof(T) == 4)
+    tiles().transpose_f32(reinterpret_cast<const float*>(x), ld_x, rows, columns, reinterpret_cast<float*>(y), ld_y);
+  else if constexpr (sizeof(T) == 8)
+    tiles().transpose_f64(reinterpret_cast<const double*>(x), ld_x, rows, columns, reinterpret_cast<double*>(y), ld_y);
+  return sizeof(T) == 4 || sizeof(T) == 8;
+}
+
 template <class T>
 void copy_axes(const T* x, T* y, const Axes& a, int axis) {
   int64_t n = a.shape[axis], from = a.from[axis], to = a.to[axis];
@@ -52,6 +64,7 @@ void copy_axes(const T* x, T* y, const Axes& a, int axis) {
   if (axis == a.rank - 2 && from == 1 && a.from[axis + 1] > 1) {
     constexpr int64_t kSide = 16;
     int64_t m = a.shape[axis + 1], from1 = a.from[axis + 1], to1 = a.to[axis + 1];
+    if (to1 == 1 && transpose(x, from1, m, n, y, to)) return;
     for (int64_t i = 0; i < n; i += kSide)
       for (int64_t j = 0; j < m; j += kSide)
         for (int64_t p = i; p < std::min(n, i + kSide); ++p)

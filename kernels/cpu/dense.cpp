@@ -309,11 +309,13 @@ void add_dense_gradients(const Tiles& tiles, const float* x, const float* dz, Ra
                         .c = dw,
                         .ldc = n,
                         .accumulate = begin > 0});
-  for (int64_t begin = rows.begin; blocks && begin < rows.end; begin += kBiasBlock)
+  if (blocks && n == 1) std::copy(dz + rows.begin, dz + rows.end, blocks + rows.begin);
+  for (int64_t begin = rows.begin; blocks && n > 1 && begin < rows.end; begin += kBiasBlock)
     tiles.add_rows(dz + begin * n, std::min(kBiasBlock, rows.end - begin), n, blocks + begin / kBiasBlock * n);
 }
 
-void add_bias_blocks(const float* blocks, int64_t rows, int64_t n, float* db) {
+void add_bias_blocks(const Tiles& tiles, const float* blocks, int64_t rows, int64_t n, float* db) {
+  if (n == 1) return dense_grad_bias(tiles, blocks, db, rows, n);
   add_pairwise((rows + kBiasBlock - 1) / kBiasBlock, n, db,
                [&](int64_t b, float* to) { std::memcpy(to, blocks + b * n, size_t(n) * sizeof(float)); });
 }

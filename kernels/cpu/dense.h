@@ -30,9 +30,10 @@ void dense_row_backward(const Tiles& tiles, const float* x, const float* dz, flo
 void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n);
 
 // The same part by part, in the order of rows: adds these rows' x^T dz to dw, which the first ones set, and sets the rows' blocks of dz's
-// column sums, [rows / kBiasBlock, n]. Parts but the last are whole blocks. Either may be null. At most kLongSum rows in all.
+// column sums, [rows / kBiasBlock, n], or dz itself if n is 1. Parts but the last are whole blocks. Either may be null. At most kLongSum
+// rows.
 void add_dense_gradients(const Tiles& tiles, const float* x, const float* dz, Range rows, int64_t k, int64_t n, float* dw, float* blocks);
-void add_bias_blocks(const float* blocks, int64_t rows, int64_t n, float* db);  // db from all rows' blocks
+void add_bias_blocks(const Tiles& tiles, const float* blocks, int64_t rows, int64_t n, float* db);  // db from all rows' blocks
 inline constexpr int64_t kBiasBlock = 32;
 
 // c[m,n] = op(a) op(b) on the calling thread, with the same bits as matmul (kernels/section/table.h).

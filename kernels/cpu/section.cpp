@@ -157,39 +157,43 @@ void SectionThread::run_nested(const Step& s) {
 
 namespace {
 
-// A step's error is thrown when all threads have finished: no step after the next barrier runs. A label out of range is therefore found
-// before any weight changes, because the update needs the loss. Independent steps may have run.
+// A step's error is thrown when all threads have finished: no step after the next barrier runs, and none that writes a Variable
+// (place_barriers, and places_of in stages.cpp). Other steps may have run.
 void run_table(const KernelCall& call, const section::Table& table, const profiler::Name* names) {
-  SectionRun run(call, table, names);
+  using Way = section::Ways::Way;
+  struct Job {
+    SectionRun run;
+    Way way = section::Ways::shared;
+    int threads = 1;  // that ran it
+  } job{.run{call, table, names}};
   const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kSectionFlopsPerThread, 1024.0)));
   section::Ways* ways = threads > 1 && threads == table.threads ? table.ways.get() : nullptr;
-  const section::Ways::Way way = ways ? ways->next() : section::Ways::shared;
-  std::optional<LaunchMemory> memory;
-  if (ways && ways->in_chunks && (way == section::Ways::chunked || way == section::Ways::alone)) try {
-      memory.emplace(call.stream, size_t(ways->in_chunks->sums_bytes + threads * run.own_bytes(*ways->in_chunks)));
-      run.of_chunks = static_cast<char*>(memory->data());
-    } catch (const Error&) {  // the other ways need none
-    }
-  struct Job {
-    SectionRun& run;
-    section::Ways::Way way;
-    int threads;  // that ran it
-  } job{run, way, 1};
-  const auto work = [](void* j, int thread, int count, ThreadPool::Barrier& barrier) {
-    auto& [shared, own_way, ran] = *static_cast<Job*>(j);
-    if (thread == 0) ran = count;
-    SectionThread(shared).run(own_way, thread, count, barrier);
-  };
   const auto began = std::chrono::steady_clock::now();
+  if (ways) job.way = ways->next();
+  const Way way = job.way;
+  std::optional<LaunchMemory> memory;
+  if (const section::Chunks* chunks = ways ? ways->in_chunks.get() : nullptr; chunks && (way == Way::chunked || way == Way::alone)) {
+    try {
+      memory.emplace(call.stream, size_t(chunks->sums_bytes + (way == Way::alone ? 1 : threads) * chunks->own_bytes));
+      job.run.chunk_memory = static_cast<char*>(memory->data());
+    } catch (const Error&) {  // other ways need none
+      job.way = section::Ways::shared;
+    }
+  }
+  const auto work = [](void* j, int thread, int count, ThreadPool::Barrier& barrier) {
+    Job& of_all = *static_cast<Job*>(j);
+    if (thread == 0) of_all.threads = count;
+    SectionThread(of_all.run).run(of_all.way, thread, count, barrier);
+  };
   if (threads == 1 || way == section::Ways::alone) {
     ThreadPool::NoBarrier barrier;
     work(&job, 0, 1, barrier);
   } else {
     ThreadPool::of(call.stream.device).run(threads, work, &job);
   }
-  if (ways && !run.failed() && job.threads == (way == section::Ways::alone ? 1 : threads))
+  if (ways && !job.run.failed() && job.way == way && job.threads == (way == section::Ways::alone ? 1 : threads))
     ways->took(way, std::chrono::steady_clock::now() - began);
-  run.rethrow();
+  job.run.rethrow();
 }
 
 }  // namespace

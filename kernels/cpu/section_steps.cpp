@@ -68,7 +68,8 @@ void SectionThread::run_step(const Step& s, Partition partition, int thread, int
       log_softmax_rows(in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin * s.n, rows.size(), s.n);
       break;
     case StepKind::sparse_cross_entropy: {
-      const View labels = view(s.first_in + 1);
+      View labels = view(s.first_in + 1);
+      labels.data = in<char>(s, 1);
       check_labels(labels, rows.begin, rows.size(), s.n);
       sparse_cross_entropy_rows(in<const float>(s, 0), labels, rows.begin, rows.size(), s.n, out<float>(s, 0), out<float>(s, 1));
       break;
@@ -138,7 +139,7 @@ void SectionThread::run_bias_update(const Step& s) {
 
 void SectionThread::add_to_sums(const Step& s, Range rows, float* sums, bool is_last) {
   const UpdateOperands u = update_operands(s);
-  float* blocks = sums + u.k * u.n;
+  float* blocks = sums + (s.code >= 0 ? u.k * u.n : 0);
   add_dense_gradients(tiles_, u.x, u.dz, rows, u.k, u.n, s.code >= 0 ? sums : nullptr, s.has_bias ? blocks : nullptr);
   if (!is_last) return;
   CodeOperand ins[kMostOperands], outs[kMostOperands];
@@ -148,7 +149,7 @@ void SectionThread::add_to_sums(const Step& s, Range rows, float* sums, bool is_
   }
   if (!s.has_bias) return;
   float* db = thread_scratch(Scratch::strip, u.n);
-  add_bias_blocks(blocks, u.rows, u.n, db);
+  add_bias_blocks(tiles_, blocks, u.rows, u.n, db);
   gather_bias_update(s, ins, outs);
   update_by(tiles_, db, table_.codes[size_t(s.code2)], ins, outs, {0, u.n}, u.n);
 }

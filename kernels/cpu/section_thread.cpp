@@ -3,12 +3,19 @@
 #include <algorithm>
 
 namespace lamina::kernels::cpu {
+namespace {
+
+char* moved(char* address, int64_t bytes) {  // also to where no memory is
+  return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(address) + uintptr_t(bytes));
+}
+
+}  // namespace
 
 void SectionThread::run(section::Ways::Way way, int thread, int threads, ThreadPool::Barrier& barrier) {
   const section::Ways* ways = table_.ways.get();
   bool stopped = false;
   const bool on_all = ways && threads == table_.threads;
-  if (run_.of_chunks && (threads == 1 || (on_all && way == section::Ways::chunked)))
+  if (run_.chunk_memory && (threads == 1 || (on_all && way == section::Ways::chunked)))
     return run_chunks(*ways->in_chunks, thread, threads, barrier, stopped);
   if (ways && threads == 1 && ways->on_one) return run_stages(*ways->on_one, thread, barrier, stopped);
   if (on_all && way == section::Ways::staged && ways->on_all) return run_stages(*ways->on_all, thread, barrier, stopped);
@@ -69,28 +76,32 @@ void SectionThread::run_stages(const section::Stages& stages, int thread, Thread
 }
 
 void SectionThread::run_chunks(const section::Chunks& chunks, int thread, int threads, ThreadPool::Barrier& barrier, bool& stopped) {
-  const int count = chunks.count();
-  if (thread == 0) barrier.expect_waits(threads - double(count) / ((count + threads - 1) / threads));
+  if (thread == 0) {
+    const int64_t turns = (chunks.count + threads - 1) / threads;
+    barrier.expect_waits(threads - double(chunks.rows) / double(turns * chunks.most_rows()));
+  }
+  std::vector<char*> addresses;
+  run_guarded(chunks.first, -1, false, stopped, [&] { addresses = run_.data; });
   run_between(chunks, thread, threads, barrier, stopped, [&] {
-    float* const sums = reinterpret_cast<float*>(run_.of_chunks);
-    char* const own = run_.of_chunks + chunks.sums_bytes + thread * run_.own_bytes(chunks);
-    data_ = reinterpret_cast<char**>(own + chunks.own_bytes);
-    std::copy(run_.data.begin(), run_.data.end(), data_);
-    const int before = (thread + threads - 1) % threads;
-    for (int chunk = thread; chunk < count; chunk += threads) {
-      const Range rows{int64_t(chunk) * chunks.chunk, std::min<int64_t>(chunks.rows, int64_t(chunk + 1) * chunks.chunk)};
+    if (!stopped) data_ = addresses.data();
+    char* const own = run_.chunk_memory + chunks.sums_bytes + thread * chunks.own_bytes;
+    const auto updates = uint32_t(std::count_if(chunks.items.begin(), chunks.items.end(), [](const auto& item) { return item.sums >= 0; }));
+    Signal& before = run_.done[size_t((thread + threads - 1) % threads)];  // of the thread with the chunk before
+    for (int chunk = thread; chunk < chunks.count; chunk += threads) {
+      const Range rows{chunks.begin(chunk), chunks.begin(chunk + 1)};
       for (const section::Chunks::Local& local : chunks.locals)  // so that a step finds these rows where it looks for them
-        data_[local.buffer] = own + local.at - rows.begin * local.row_bytes;
-      uint32_t updates = uint32_t(chunk == 0 ? 0 : (chunk - 1) / threads * chunks.updates);  // that the thread of the chunk before has made
+        if (!stopped) data_[local.buffer] = moved(own + local.at, -rows.begin * local.row_bytes);
+      uint32_t updates_before = chunk == 0 ? 0 : uint32_t((chunk - 1) / threads) * updates;
       for (const section::Chunks::Item& item : chunks.items) {
         const Step& step = table_.steps[size_t(item.step)];
         if (item.sums < 0) {
-          run_guarded(item.step, -1, true, stopped, [&] { run_step(step, Partition::rows, chunk, count, rows); });
+          run_guarded(item.step, -1, true, stopped, [&] { run_step(step, Partition::rows, chunk, chunks.count, rows); });
           continue;
         }
-        if (chunk > 0) barrier.wait_until(run_.done[size_t(before)], ++updates);
+        if (chunk > 0) barrier.wait_until(before, ++updates_before);
         stopped = stopped || run_.failed();
-        run_guarded(item.step, -1, true, stopped, [&] { add_to_sums(step, rows, sums + item.sums, chunk == count - 1); });
+        float* const sums = reinterpret_cast<float*>(run_.chunk_memory + item.sums);
+        run_guarded(item.step, -1, true, stopped, [&] { add_to_sums(step, rows, sums, chunk == chunks.count - 1); });
         run_.done[size_t(thread)].advance();
       }
     }

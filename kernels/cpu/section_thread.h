@@ -36,7 +36,7 @@ class SectionRun {
   void rethrow() {
     if (error_) std::rethrow_exception(error_);
   }
-  // Keeps the current exception, if no earlier step has failed, whichever thread came first.
+  // Keeps the current exception, if no earlier step has failed yet.
   void fail(size_t step) {
     std::lock_guard lock(mutex_);
     failed_.store(true, std::memory_order_relaxed);
@@ -57,10 +57,7 @@ class SectionRun {
   const profiler::Name* const names;
   std::vector<char*> data;                          // the operands' addresses
   std::array<Signal, section::Stages::kMost> done;  // parts of each stage; or updates of each thread's chunks
-  char* of_chunks = nullptr;  // memory for sums, then for each thread's local values and addresses; null: the table is not run so
-  int64_t own_bytes(const section::Chunks& chunks) const {
-    return chunks.own_bytes + (int64_t(data.size() * sizeof(char*)) + 63) / 64 * 64;
-  }
+  char* chunk_memory = nullptr;                     // for sums, then for each thread's local values; null: the table is not run in chunks
 
  private:
   std::atomic<bool> failed_{false};
@@ -125,11 +122,9 @@ class SectionThread {
     const Operand& o = table_.operands[size_t(s.first_out + i)];
     return reinterpret_cast<T*>(data_[o.buffer]) + model_ * o.model_stride;
   }
-  View view(int operand) const {
+  const View& view(int operand) const {  // of all rows: a local value's is elsewhere
     const size_t buffer = size_t(table_.operands[size_t(operand)].buffer), ins = run_.call.in.size();
-    View out = buffer < ins ? *run_.call.in[buffer] : *run_.call.out[buffer - ins];
-    out.data = data_[buffer];
-    return out;
+    return buffer < ins ? *run_.call.in[buffer] : *run_.call.out[buffer - ins];
   }
 
   static Range share(int64_t count, int thread, int threads);

@@ -21,6 +21,11 @@ struct Access {
 // In order: the inputs, then the outputs. The step's operands must exist.
 void accesses_of(const Table& table, const Step& step, std::vector<Access>& out);
 
+// Whether the step may throw: a label may be out of range.
+bool can_fail(const Step& step);
+// Whether one of them writes a Variable.
+bool writes_state(const std::vector<Access>& accesses, const std::vector<OperandRange>& ranges);
+
 // Whether two operands share bytes.
 bool overlap(const OperandRange& a, const OperandRange& b);
 // Whether the two steps, run concurrently, could interfere through these accesses.

@@ -23,8 +23,6 @@ double cost(const Step& s) {
   return is_product ? values * s.k : 8 * values;
 }
 
-bool can_fail(const Step& s) { return s.kind == StepKind::sparse_cross_entropy; }  // a label may be out of range
-
 // Steps of a table from `first` to `last` - 1, by what they need.
 struct Run {
   int32_t first = 0, last = 0;
@@ -32,6 +30,7 @@ struct Run {
   std::vector<int32_t> whole;          // updates: of all rows
   std::vector<int32_t> before, after;  // small ones: of nothing in `rows` and `whole`; of no use there
   double cost = 0;
+  Within within() const { return {first, last, before, after}; }
 };
 
 // The longest run from step `first` on in which the order of rows is free.
@@ -54,9 +53,8 @@ Run run_from(int32_t first, const Table& table, const std::vector<OperandRange>&
     if (s.replicas != 1 || !(by_rows || (!run.rows.empty() && (whole || small)))) break;
     accesses_of(table, s, accesses);
     const bool behind_rows = conflicts(of_rows, s, by_rows), behind_others = conflicts(of_whole, s) || conflicts(of_after, s);
-    if (!small && (behind_others || (by_rows && behind_rows))) break;
-    const bool is_state = may_stop && std::any_of(accesses.begin(), accesses.end(),
-                                                  [&](const Access& a) { return a.write && ranges[size_t(a.buffer)].space >= 0; });
+    const bool is_state = may_stop && writes_state(accesses, ranges);
+    if (!small && (behind_others || (by_rows && (behind_rows || is_state)))) break;
     std::vector<int32_t>& list = by_rows ? run.rows : whole ? run.whole : behind_rows || behind_others || is_state ? run.after : run.before;
     may_stop = may_stop || can_fail(s);
     list.push_back(run.last);
@@ -172,8 +170,7 @@ std::shared_ptr<const Stages> place_stages(const Run& run, std::vector<size_t> p
   const std::vector<int32_t> thread = threads_of(run, places, table, ranges, threads);
 
   auto out = std::make_shared<Stages>();
-  out->first = run.first, out->last = run.last;
-  out->before = run.before, out->after = run.after;
+  static_cast<Within&>(*out) = run.within();
   out->threads = threads;
   out->parts = threads == 1 ? 1 : std::max(threads, std::min(rows / kRowsOfPart, kMostParts));
   std::vector<std::vector<int32_t>> updates(run.rows.size());  // by their place
@@ -264,34 +261,55 @@ std::map<Memory, Uses> local_values(const std::vector<Chunks::Item>& items, cons
   return values;
 }
 
-// Rows of a chunk: few enough for the caches, many enough for the work of a chunk to be more than its reading of weights and sums; and as
-// many chunks for each thread.
-int32_t chunk_of(int rows, int threads) {
-  constexpr int most = 256;
-  const int turns = (rows + threads * most - 1) / (threads * most), count = turns * threads;
-  const int chunk = (rows + count - 1) / count;
-  return (chunk + Chunks::kBlock - 1) / Chunks::kBlock * Chunks::kBlock;
+// How many chunks, as many for each thread: large enough for the work of a chunk to be more than its reading of weights and sums.
+int64_t chunks_of(int64_t rows, int threads) {
+  constexpr int64_t most = 256;  // rows of a chunk
+  return (rows + threads * most - 1) / (threads * most) * threads;
+}
+
+// Bytes of an update's sums: the gradient of the weights; the bias's blocks or, of one column, dz.
+int64_t sums_bytes(const Step& s) {
+  const int64_t weights = s.code >= 0 ? int64_t(s.k) * s.n : 0;
+  const int64_t bias = !s.has_bias ? 0 : s.n == 1 ? s.rows : (int64_t(s.rows) + Chunks::kBlock - 1) / Chunks::kBlock * s.n;
+  return ((weights + bias) * int64_t(sizeof(float)) + 63) / 64 * 64;
+}
+
+// Whether the updates can read x and dz chunk by chunk: what the run's rows write there, they write row by row.
+bool read_rows_as_written(const Run& run, const Table& table, const std::vector<OperandRange>& ranges) {
+  EarlierAccesses of_rows(ranges);
+  std::vector<Access> accesses;
+  for (int32_t number : run.rows) {
+    accesses_of(table, table.steps[size_t(number)], accesses);
+    for (const Access& a : accesses) of_rows.add(table.steps[size_t(number)], a);
+  }
+  return std::all_of(run.whole.begin(), run.whole.end(), [&](int32_t number) {
+    Step update = table.steps[size_t(number)];
+    accesses_of(table, update, accesses);
+    update.partition = Partition::rows;
+    return std::all_of(accesses.begin(), accesses.begin() + 2, [&](Access a) {
+      a.by_rows = true;
+      return of_rows.conflicting(update, a) == nullptr;
+    });
+  });
 }
 
 std::shared_ptr<const Chunks> place_chunks(const Run& run, const std::vector<size_t>& places, const Table& table,
                                            const std::vector<OperandRange>& ranges, int threads, int64_t least_local) {
+  const int rows = table.steps[size_t(run.rows[0])].rows;
+  if (threads > Chunks::kMost || rows <= Chunks::kBlock * (threads - 1) || !read_rows_as_written(run, table, ranges)) return nullptr;
   auto out = std::make_shared<Chunks>();
-  out->first = run.first, out->last = run.last;
-  out->before = run.before, out->after = run.after;
-  out->rows = table.steps[size_t(run.rows[0])].rows;
-  out->chunk = chunk_of(out->rows, threads);
-  if (threads > Chunks::kMost || out->count() < threads) return nullptr;
+  static_cast<Within&>(*out) = run.within();
+  out->rows = rows;
+  out->count = int32_t(chunks_of(rows, threads));
   std::vector<std::vector<int32_t>> updates(run.rows.size());  // by their place
   for (size_t i = 0; i < places.size(); ++i) updates[places[i]].push_back(run.whole[i]);
   for (size_t p = 0; p < run.rows.size(); ++p) {
     out->items.push_back({run.rows[p]});
     for (int32_t update : updates[p]) {
       const Step& s = table.steps[size_t(update)];
-      if (s.rows != out->rows || s.rows > Chunks::kMostRows || (s.has_bias && s.n == 1)) return nullptr;
-      const int64_t floats = int64_t(s.k) * s.n + (s.has_bias ? (s.rows + Chunks::kBlock - 1) / Chunks::kBlock * int64_t(s.n) : 0);
-      out->items.push_back({update, out->sums_bytes / int64_t(sizeof(float))});
-      out->sums_bytes += (floats * int64_t(sizeof(float)) + 63) / 64 * 64;
-      ++out->updates;
+      if (s.rows != rows || rows > Chunks::kMostRows) return nullptr;
+      out->items.push_back({update, out->sums_bytes});
+      out->sums_bytes += sums_bytes(s);
     }
   }
   struct Value {
@@ -302,15 +320,15 @@ std::shared_ptr<const Chunks> place_chunks(const Run& run, const std::vector<siz
   int64_t local = 0;
   const auto values = local_values(out->items, table, ranges);
   for (const auto& [memory, uses] : values) {
-    begin[size_t(uses.first)].push_back({&uses, bytes_of(memory) / out->rows * out->chunk, 0});
+    begin[size_t(uses.first)].push_back({&uses, bytes_of(memory) / rows * out->most_rows(), 0});
     local += bytes_of(memory);
   }
-  if (local < least_local) return nullptr;
+  if (local < least_local || out->sums_bytes * out->count > local) return nullptr;  // sums go through the caches once a chunk
   OwnMemory own;
   for (size_t i = 0; i < out->items.size(); ++i) {
     for (Value& value : begin[i]) {
       value.at = own.take(value.bytes);
-      for (int32_t buffer : value.uses->buffers) out->locals.push_back({buffer, int32_t(value.bytes / out->chunk), value.at});
+      for (int32_t buffer : value.uses->buffers) out->locals.push_back({buffer, int32_t(value.bytes / out->most_rows()), value.at});
       end[size_t(value.uses->last)].push_back(value);
     }
     for (const Value& value : end[i]) own.give(value.at, value.bytes);
@@ -351,27 +369,33 @@ void place_ways(Table& table, const std::vector<OperandRange>& ranges, int64_t l
 }
 
 std::string print(const Ways& ways) {
-  if (!ways.on_all) return "";
-  std::string out = "in stages";
-  for (size_t i = 0; i < ways.on_all->stages.size(); ++i) {
-    const Stages::Stage& stage = ways.on_all->stages[i];
-    out += cat(i ? ", thread " : ": thread ", stage.thread, " from step ", ways.on_all->items[size_t(stage.begin)].step);
+  std::string out;
+  if (ways.on_all) {
+    for (size_t i = 0; i < ways.on_all->stages.size(); ++i) {
+      const Stages::Stage& stage = ways.on_all->stages[i];
+      out += cat(i ? ", thread " : "in stages: thread ", stage.thread, " from step ", ways.on_all->items[size_t(stage.begin)].step);
+    }
+    out += cat(", rows in ", ways.on_all->parts, " parts");
   }
-  out += cat(", rows in ", ways.on_all->parts, " parts");
-  return ways.in_chunks ? cat(out, ", or in chunks of ", ways.in_chunks->chunk, " rows") : out;
+  if (ways.in_chunks) out += cat(out.empty() ? "" : ", or ", "in chunks of ", ways.in_chunks->most_rows(), " rows");
+  return out;
 }
 
 void Ways::always(std::optional<Way> way) { forced.store(way ? int(*way) : -1, std::memory_order_relaxed); }
 
 // A trial is four calls of each way, of which the first brings the values into the caches of the way's threads.
 Ways::Way Ways::next() {
-  const auto if_it_can = [&](int way) { return (way == staged && !on_all) || (way == chunked && !in_chunks) ? shared : Way(way); };
-  if (const int way = forced.load(std::memory_order_relaxed); way >= 0) return if_it_can(way);
+  std::array<Way, kCount> ways{};
+  uint32_t count = 0;
+  for (Way way : {shared, staged, chunked, alone})
+    if ((way != staged || on_all) && (way != chunked || in_chunks)) ways[count++] = way;
+  if (const int way = forced.load(std::memory_order_relaxed); way >= 0)
+    return std::find(ways.begin(), ways.begin() + count, Way(way)) == ways.begin() + count ? shared : Way(way);
   std::lock_guard lock(mutex_);
   const uint32_t at = call_++ - trial_;
   if (int32_t(at) < 0) return fastest_;
   if (at == 0) measured_ = {};
-  if (at < kCount * kTries) return if_it_can(int(at / kTries));
+  if (at < count * kTries) return ways[at / kTries];
   fastest_ = Way(std::min_element(least_.begin(), least_.end()) - least_.begin());
   trial_ = call_ + pause_;
   pause_ = std::min(2 * pause_, kLongestPause);

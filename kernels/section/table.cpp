@@ -150,6 +150,12 @@ void accesses_of(const Table& table, const Step& s, std::vector<Access>& out) {
   }
 }
 
+bool can_fail(const Step& s) { return s.kind == StepKind::sparse_cross_entropy; }
+
+bool writes_state(const std::vector<Access>& accesses, const std::vector<OperandRange>& ranges) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return a.write && ranges[size_t(a.buffer)].is_state; });
+}
+
 bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
 
 bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges) {
@@ -188,13 +194,16 @@ const EarlierAccesses::Earlier* EarlierAccesses::conflicting(const Step& step, c
 void place_barriers(Table& table, const std::vector<OperandRange>& ranges) {
   EarlierAccesses earlier(ranges);
   std::vector<Access> accesses;
+  bool may_stop = false;  // by an error of an earlier step since the last barrier: no state may change behind it
   for (Step& step : table.steps) {
     step.barrier_before = false;
     if (table.threads == 1) continue;
     accesses_of(table, step, accesses);
     step.barrier_before =
+        (may_stop && writes_state(accesses, ranges)) ||
         std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return earlier.conflicting(step, access); });
-    if (step.barrier_before) earlier.clear();
+    if (step.barrier_before) earlier.clear(), may_stop = false;
+    may_stop = may_stop || can_fail(step);
     for (const Access& access : accesses) earlier.add(step, access);
   }
 }

@@ -111,6 +111,7 @@ struct OperandRange {
   int64_t begin = 0, end = 0;  // bytes
   bool holds_value = true;     // false for an output that nothing before the section has written
   bool is_inner = false;       // nothing outside of the section uses these values
+  bool is_state = false;       // a Variable's, which must not change behind a step that throws
 };
 // The bytes that a view may touch if its first element is `first` bytes into the space. With negative strides some are before it.
 LAMINA_API OperandRange range_of(const View& view, int space, int64_t first);

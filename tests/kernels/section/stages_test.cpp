@@ -21,7 +21,11 @@ struct RandomTable {
   // In one of few places of a small arena, so that values take each other's memory, whole or in part; or a Variable.
   int32_t buffer(int64_t floats, bool is_state = false) {
     const int64_t begin = is_state ? 0 : 96 * draw(places);
-    ranges.push_back({.space = is_state ? draw(6) : -1, .begin = begin, .end = begin + 4 * floats, .is_inner = !is_state && draw(8) > 0});
+    ranges.push_back({.space = is_state ? draw(6) : -1,
+                      .begin = begin,
+                      .end = begin + 4 * floats,
+                      .is_inner = !is_state && draw(8) > 0,
+                      .is_state = is_state});
     return int32_t(ranges.size() - 1);
   }
   void add(StepKind kind, Partition partition, int rows, int k, int n, std::vector<Operand> ins, std::vector<Operand> outs) {
@@ -106,7 +110,8 @@ std::vector<Place> places_of(const Stages& stages, const Table& table) {
 
 // As of one stage. An update adds up its gradients in its place, and is made there by the last chunk.
 std::vector<Place> places_of(const Chunks& chunks, const Table& table) {
-  Stages stages{.first = chunks.first, .last = chunks.last, .before = chunks.before, .after = chunks.after};
+  Stages stages;
+  static_cast<Within&>(stages) = chunks;
   for (const Chunks::Item& item : chunks.items) stages.items.push_back({item.step, item.sums >= 0});
   stages.stages.push_back({.end = int32_t(stages.items.size()), .tail = int32_t(stages.items.size())});
   return places_of(stages, table);
@@ -123,7 +128,7 @@ std::string broken_locals(const RandomTable& t, const Chunks& chunks) {
   std::vector<Access> accesses;
   for (const Chunks::Local& local : chunks.locals) {
     const OperandRange& range = t.ranges[size_t(local.buffer)];
-    Life life{local.at, local.at + int64_t(local.row_bytes) * chunks.chunk, int(chunks.items.size()), -1, range};
+    Life life{local.at, local.at + local.row_bytes * chunks.most_rows(), int(chunks.items.size()), -1, range};
     if (!range.is_inner || int64_t(local.row_bytes) * chunks.rows != range.end - range.begin || life.end > chunks.own_bytes)
       return cat("%", local.buffer, " is not local");
     for (size_t i = 0; i < t.table.steps.size(); ++i) {
@@ -159,21 +164,24 @@ std::string broken_order(const RandomTable& t, const Way& way) {
       const Place &p = places[a], &q = places[b];
       accesses_of(t.table, first, of_a);
       accesses_of(t.table, second, of_b);
-      bool meet = false, by_row = true;
+      bool meet = false, by_row = true, row_before_row = true;
       for (const Access& x : of_a)
         for (const Access& y : of_b) {
           const OperandRange &m = t.ranges[size_t(x.buffer)], &o = t.ranges[size_t(y.buffer)];
           if (!(x.write || y.write) || !overlap(m, o)) continue;
           meet = true;
-          by_row = by_row && x.by_rows && y.by_rows && m.begin == o.begin && m.end == o.end && first.rows == second.rows;
+          const bool same = m.begin == o.begin && m.end == o.end && first.rows == second.rows;
+          by_row = by_row && x.by_rows && y.by_rows && same;
+          const bool is_row_of_update = second.kind == StepKind::dense_update && &y - of_b.data() < 2;  // x and dz
+          row_before_row = row_before_row && (!is_row_of_update || (x.by_rows && same));
         }
       const bool may_stop = first.kind == StepKind::sparse_cross_entropy;
-      bool writes_state = second.kind == StepKind::dense_update;
-      for (const Access& y : of_b) writes_state = writes_state || (y.write && t.ranges[size_t(y.buffer)].space >= 0);
-      if (!meet && !(may_stop && writes_state)) continue;
+      const bool breaks = may_stop && (second.kind == StepKind::dense_update || writes_state(of_b, t.ranges));
+      if (!meet && !breaks) continue;
+      by_row = by_row && !breaks;
       bool kept = p.phase < q.phase;
       if (p.phase == q.phase) kept = p.phase != 2 || (!p.whole && (q.whole || by_row)) ? p.item < q.item : false;
-      if (p.phase == 2 && q.phase == 2 && !p.whole && q.whole) kept = p.item < q.item;
+      if (p.phase == 2 && q.phase == 2 && !p.whole && q.whole) kept = p.item < q.item && (row_before_row || !std::is_same_v<Way, Chunks>);
       if (!kept) return cat("steps ", a, " and ", b, " of\n", print(t.table));
     }
   return "";
@@ -197,7 +205,7 @@ TEST(Stages, KeepTheOrderOfStepsThatMeetInMemory) {
       ++in_chunks;
       int64_t bytes = 0;
       for (const Chunks::Item& item : chunks->items) updates += item.sums >= 0;
-      for (const Chunks::Local& local : chunks->locals) bytes += int64_t(local.row_bytes) * chunks->chunk;
+      for (const Chunks::Local& local : chunks->locals) bytes += local.row_bytes * chunks->most_rows();
       locals += bytes > 0, shared_memory += bytes > chunks->own_bytes;
     }
   }
