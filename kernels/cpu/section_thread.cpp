@@ -35,19 +35,20 @@ void SectionThread::run_alone(int32_t i, bool& stopped) {
   run_guarded(i, -1, true, stopped, [&] { run_step(table_.steps[size_t(i)], 0, 1); });
 }
 
-template <class Way, class F>
-void SectionThread::run_between(const Way& way, int thread, int threads, ThreadPool::Barrier& barrier, bool& stopped, F&& f) {
-  run_steps(0, way.first, thread, threads, barrier, stopped);
+template <class F>
+void SectionThread::run_between(const section::Within& within, int thread, int threads, ThreadPool::Barrier& barrier, bool& stopped,
+                                F&& f) {
+  run_steps(0, within.first, thread, threads, barrier, stopped);
   meet(barrier, stopped);
   if (thread == 0)
-    for (int32_t i : way.before) run_alone(i, stopped);
+    for (int32_t i : within.before) run_alone(i, stopped);
   meet(barrier, stopped);
   f();
   meet(barrier, stopped);
   if (thread == 0)
-    for (int32_t i : way.after) run_alone(i, stopped);
-  if (!way.after.empty()) meet(barrier, stopped);
-  run_steps(way.last, int32_t(table_.steps.size()), thread, threads, barrier, stopped);
+    for (int32_t i : within.after) run_alone(i, stopped);
+  if (!within.after.empty()) meet(barrier, stopped);
+  run_steps(within.last, int32_t(table_.steps.size()), thread, threads, barrier, stopped);
 }
 
 void SectionThread::run_stages(const section::Stages& stages, int thread, ThreadPool::Barrier& barrier, bool& stopped) {

@@ -86,8 +86,8 @@ class SectionThread {
   // All of a step, on this thread.
   void run_alone(int32_t i, bool& stopped);
   // f() between what runs before and behind the stages or chunks.
-  template <class Way, class F>
-  void run_between(const Way& way, int thread, int threads, ThreadPool::Barrier& barrier, bool& stopped, F&& f);
+  template <class F>
+  void run_between(const section::Within& within, int thread, int threads, ThreadPool::Barrier& barrier, bool& stopped, F&& f);
   void run_stages(const section::Stages& stages, int thread, ThreadPool::Barrier& barrier, bool& stopped);
   void run_chunks(const section::Chunks& chunks, int thread, int threads, ThreadPool::Barrier& barrier, bool& stopped);
 

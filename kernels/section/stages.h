@@ -60,9 +60,8 @@ struct Chunks : Within {
   std::vector<Local> locals;
   int64_t own_bytes = 0, sums_bytes = 0;
   int32_t rows = 0, count = 0;
-  int64_t begin(int chunk) const {
-    return std::min<int64_t>(rows, kBlock * (blocks() * chunk / count));
-  }  // its first row; of `count`: rows
+  // The chunk's first row; where chunk is `count`, all rows.
+  int64_t begin(int chunk) const { return std::min<int64_t>(rows, kBlock * (blocks() * chunk / count)); }
   int64_t most_rows() const { return kBlock * ((blocks() + count - 1) / count); }  // of a chunk
   int64_t blocks() const { return (int64_t(rows) + kBlock - 1) / kBlock; }
 };
@@ -77,7 +76,7 @@ class LAMINA_API Ways {
   static constexpr int kCount = 4;
   std::shared_ptr<const Stages> on_all;     // of `staged`; null: it is none of the ways
   std::shared_ptr<const Chunks> in_chunks;  // of `chunked`; null: it is none of the ways
-  std::shared_ptr<const Stages> on_one;     // of `alone`, if there are no chunks; null: the table's own order
+  std::shared_ptr<const Stages> on_one;     // of one thread without chunks; null: the table's own order
 
   Ways() { least_.fill(std::chrono::nanoseconds::max()); }
   Way next();  // for this call

@@ -99,7 +99,7 @@ struct Table {
   std::vector<SourceLine> lines;  // per step: the user's line, which run_section adds to Errors. May be empty.
   int threads = 1;                // that the plan was made for
   double flops = 0;
-  std::shared_ptr<Ways> ways;  // on a CPU; null: step by step
+  std::shared_ptr<Ways> ways;  // on a CPU with several threads; null: shared step by step
 };
 
 LAMINA_API const char* name(StepKind kind);
