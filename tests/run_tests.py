@@ -44,9 +44,6 @@ def run_cpp(program, words, shards, timeout):
     command = [program, "--gtest_color=no"]
     if words:
         command.append("--gtest_filter=" + ":".join(f"*{w}*" for w in words))
-    elif program.endswith("lamina_emulated_checked") and "LAMINA_TEST_LONG" not in os.environ:
-        command.append("--gtest_filter=-EmulatedOps.*")
-        print("skipped EmulatedOps in lamina_emulated_checked: minutes under the race checker, run with ./dev test --long; lamina_emulated runs them without it")
     if "tsan" in program and subprocess.run(["setarch", "-R", "true"], capture_output=True).returncode == 0:
         command = ["setarch", "-R"] + command  # ThreadSanitizer supports only the usual address layout
     deadline, runs = time.time() + timeout, []

@@ -56,7 +56,7 @@ struct Cell {
   bool atomic = false;
   Moment write;
   const void* pc = nullptr;
-  std::vector<Readers> readers;
+  std::vector<Readers> readers;  // in the order of their warps: many cells are read by every warp of a launch
 };
 constexpr size_t kPage = 1024;  // cells
 struct Page {
@@ -272,16 +272,22 @@ class Checker final : public emulation::Observer {
       c.pc = site.pc;
       return;
     }
-    // A block's barrier is behind all of its earlier readers.
-    std::erase_if(c.readers,
-                  [&](const Readers& r) { return r.last.thread / threads_ == current().block && r.last.block_epoch != now.block_epoch; });
-    for (Readers& r : c.readers) {
-      if (r.last.thread / kWarp != thread / kWarp) continue;
-      const bool alone = r.last.warp_epoch < now.warp_epoch || (r.level == Level::thread && r.last.thread == thread);
-      r = {now, alone ? Level::thread : Level::warp, site.pc};
+    const uint32_t warp = thread / kWarp, first_warp = warp - current().thread / kWarp;
+    const auto at_warp = [&](uint32_t w) {
+      return std::lower_bound(c.readers.begin(), c.readers.end(), w,
+                              [](const Readers& r, uint32_t of) { return r.last.thread / kWarp < of; });
+    };
+    auto mine = at_warp(warp);
+    if (mine != c.readers.end() && mine->last.thread / kWarp == warp && mine->last.block_epoch == now.block_epoch) {
+      const bool alone = mine->last.warp_epoch < now.warp_epoch || (mine->level == Level::thread && mine->last.thread == thread);
+      *mine = {now, alone ? Level::thread : Level::warp, site.pc};
       return;
     }
-    c.readers.push_back({now, Level::thread, site.pc});
+    // A block's barrier is behind all of its earlier readers.
+    const auto block = at_warp(first_warp);
+    const auto end = at_warp(first_warp + threads_ / kWarp);
+    c.readers.erase(std::remove_if(block, end, [&](const Readers& r) { return r.last.block_epoch != now.block_epoch; }), end);
+    c.readers.insert(at_warp(warp), {now, Level::thread, site.pc});
   }
 
   unsigned threads_ = 0;
