@@ -4,6 +4,7 @@ memory and time.
 
 usage: fuzz_border.py [CALLS] [SEED]
 """
+import concurrent.futures
 import faulthandler
 import inspect
 import os
@@ -255,32 +256,36 @@ def batch(first, count, report):
         faulthandler.cancel_dump_traceback_later()
 
 
+def failures_of(first, count):
+    bad = []
+    while count > 0:
+        reader, writer = os.pipe()
+        with tempfile.TemporaryDirectory() as folder:  # calls write files under the names that they are given
+            child = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--batch", str(first), str(count), str(writer)], stderr=subprocess.PIPE, text=True,
+                                     errors="replace", pass_fds=(writer,), cwd=folder,
+                                     env=dict(os.environ, LAMINA_THREADS="2", PYTHONPATH=os.pathsep.join(map(os.path.abspath, sys.path))))
+            os.close(writer)
+            # Both pipes are read to their ends, so the child never waits for this process.
+            with os.fdopen(reader, errors="replace") as lines:
+                reports = lines.read().splitlines()
+            errors = child.stderr.read()
+            status = child.wait()
+        bad += [line[2:] for line in reports if line.startswith("!")]
+        last = max((int(line) for line in reports if line.isdigit()), default=first)
+        if status == 0 and last == first + count - 1:
+            break
+        how = f"signal {-status}" if status < 0 else f"exit {status}"
+        bad.append(f"{last} {how}: {' | '.join(line.strip() for line in errors.splitlines()[:12])[:900]}")
+        count -= last + 1 - first
+        first = last + 1
+    return bad
+
+
 def fuzz(calls, seed):
     """The failures, as lines that start with the seed of the call."""
-    bad = []
-    for first in range(seed, seed + calls, BATCH):
-        count = min(BATCH, seed + calls - first)
-        while count > 0:
-            reader, writer = os.pipe()
-            with tempfile.TemporaryDirectory() as folder:  # calls write files under the names that they are given
-                child = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--batch", str(first), str(count), str(writer)], stderr=subprocess.PIPE, text=True,
-                                         errors="replace", pass_fds=(writer,), cwd=folder,
-                                         env=dict(os.environ, LAMINA_THREADS="2", PYTHONPATH=os.pathsep.join(map(os.path.abspath, sys.path))))
-                os.close(writer)
-                # Both pipes are read to their ends, so the child never waits for this process.
-                with os.fdopen(reader, errors="replace") as lines:
-                    reports = lines.read().splitlines()
-                errors = child.stderr.read()
-                status = child.wait()
-            bad += [line[2:] for line in reports if line.startswith("!")]
-            last = max((int(line) for line in reports if line.isdigit()), default=first)
-            if status == 0 and last == first + count - 1:
-                break
-            how = f"signal {-status}" if status < 0 else f"exit {status}"
-            bad.append(f"{last} {how}: {' | '.join(line.strip() for line in errors.splitlines()[:12])[:900]}")
-            count -= last + 1 - first
-            first = last + 1
-    return bad
+    first = range(seed, seed + calls, BATCH)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return sum(pool.map(failures_of, first, [min(BATCH, seed + calls - f) for f in first]), [])
 
 
 def main():
