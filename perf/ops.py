@@ -30,7 +30,7 @@ CALL_US = 1.0  # of an eager call's arguments, checks and result: at 1,000 eleme
 ROUNDED = "rounded correctly or nearly so (at most 0.5 ulp in 2,000,000 draws), the same bits on every processor; NumPy's is off by 1 to 4 ulp"
 REASONS = {
     **dict.fromkeys("sinh cosh pow log2 exp2 expm1 log1p tan atan atan2 acos asin asinh atanh sin cos".split(), ROUNDED),
-    **dict.fromkeys(("cumprod", "hypot", "diff", "einsum ii->i", "einsum ij,ij->i", "einsum ij,ij->", "tril", "histogram", "bincount", "norm", "dot"),
+    **dict.fromkeys(("cumprod", "hypot", "diff", "roll", "einsum ii->i", "einsum ij,ij->i", "einsum ij,ij->", "tril", "histogram", "bincount", "norm", "dot"),
                     "composed of several ops, each a call and a pass when eager; traced they are one or two kernels"),
     "matrix times vector": "a row's products are added in the order of its elements, as in every product, whatever its shape: 16 rows side by side, which are turned in registers (64 "
                            "shuffles of vectors for 256 elements, one a cycle); BLAS adds partial sums of a row",
