@@ -105,12 +105,14 @@ ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, int stride) {
   return pass.run(rewriter.finish(), stride);
 }
 
-Optimized optimize(const ir::Graph& g) {
+namespace {
+
+Optimized run_passes(const ir::Graph& g, bool verify_each) {
   Dump dump;
   Optimized out{.graph = g, .inspected = {}, .report = {}};
   bool inspected = false;
   dump.write(0, "traced", g);
-  verify_after("tracing", g);
+  if (verify_each) verify_after("tracing", g);
   each_pass([&](size_t number, const Pass& pass) {
     check_time_limit();
     if (pass.stage == Stage::plan) return;
@@ -120,7 +122,7 @@ Optimized optimize(const ir::Graph& g) {
     PassReport report{.name = pass.name, .nodes_before = out.graph.size(), .nodes_after = after.size()};
     report.changed = !ir::equal(out.graph, after);
     if (report.changed) {
-      verify_after(pass.name, after);
+      if (verify_each) verify_after(pass.name, after);
       out.graph = std::move(after);
     }
     report.microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
@@ -128,6 +130,19 @@ Optimized optimize(const ir::Graph& g) {
     dump.write(number, pass.name, out.graph);
   });
   if (!inspected) out.inspected = out.graph;
+  return out;
+}
+
+}  // namespace
+
+Optimized optimize(const ir::Graph& g) {
+  Optimized out = run_passes(g, false);
+  try {
+    ir::verify(out.graph);
+  } catch (const Error&) {
+    run_passes(g, true);  // names the pass
+    throw;
+  }
   return out;
 }
 
