@@ -177,11 +177,17 @@ def figures(programs):
         if floor:
             out[f"{what}_floor_us"] = floor
             out[f"{what}_over_floor"] = round(best(programs, "Lamina", what, threads=1)[0] / floor, 3)
+            if two := best(programs, "Lamina", what, threads=2)[0]:
+                out[f"{what}_two_over_half_floor"] = round(two / (floor / 2), 3)
     for what in TRACES:
         if traced := best(programs, "Lamina", what)[0]:
             out[f"{what}_ms"] = round(traced / 1000, 2)
     if "loop_op_us" in out:
         out["loop_written_over_op"] = round(out["loop_written_us"] / out["loop_op_us"], 3)
+    if "fit_us" in out:
+        out["fit_over_step"] = round(out["fit_us"] / out["step_us"], 3)
+    if "cached_call_numpy_us" in out:
+        out["numpy_argument_us"] = round(out["cached_call_numpy_us"] - out["cached_call_us"], 3)
     return out
 
 

@@ -99,11 +99,20 @@ numbers, (rows, matrix) = jnp.ones(64), worker.loop_weights()
 rows, matrix = jnp.asarray(rows), jnp.asarray(matrix)
 loop_numbers = jax.jit(lambda v: jax.lax.fori_loop(0, worker.LOOP, lambda _, u: u * 0.999 + 1, v))
 loop_dense = jax.jit(lambda v: jax.lax.fori_loop(0, worker.LOOP, lambda _, u: jax.nn.relu(u @ matrix), v))
+
+
+def carried(w):
+    carry, _ = jax.lax.scan(lambda c, _: (tuple(jnp.tanh(v * w) for v in c), None), tuple(jnp.float32(0.01 * i) for i in range(worker.CARRIES)), None, worker.SCAN)
+    return sum(carry)
+
+
+scan_gradient = jax.jit(jax.grad(carried))
 works = {"step": steps, "forward": repeat(lambda: forward(x))}
 if options.form == "list" and options.network == "hundred":
     tree, one_of_many = worker.leaves(jnp.ones), jax.jit(lambda t: t["layer_7"][3] + 1)
     works |= {"cached_call": repeat(lambda: plus_one(small)), "cached_call_200": repeat(lambda: one_of_many(tree)), "eager_op": repeat(lambda: small + small),
-              "loop_numbers": repeat(lambda: loop_numbers(numbers)), "loop_dense": repeat(lambda: loop_dense(rows))}
+              "loop_numbers": repeat(lambda: loop_numbers(numbers)), "loop_dense": repeat(lambda: loop_dense(rows)),
+              "scan_gradient": repeat(lambda: scan_gradient(jnp.float32(0.99)))}
 if options.form == "steps":
     del works["forward"]  # the same as with "list"
 worker.serve({"name": f"JAX {jax.__version__} jit, {options.form}", "threads": options.threads, "batch": options.batch, "donation": True, **imported}, works)
