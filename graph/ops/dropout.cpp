@@ -24,6 +24,11 @@ std::vector<TensorType> infer_dropout(const ir::InferCall& call) {
                                               .where = "argument 'rate'",
                                               .why = "it is the part of the elements that is dropped: at least 0 and less than 1",
                                               .fix = "pass a rate such as 0.2"});
+  if (const int64_t first = ir::attrs_of<DropoutAttrs>(call.attrs).first; first < 0 || first > kMostBytes)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("dropout: first ", first, " is out of range"),
+                                              .where = "attribute 'first'",
+                                              .why = "it is the number of an element of the draw",
+                                              .fix = "write the graph again with the program that made it"});
   require_state("dropout", call.in[1], call.in[0].shape);
   return {call.in[0]};
 }

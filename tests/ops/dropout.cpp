@@ -122,5 +122,13 @@ TEST(Dropout, GradientDropsTheSameElements) {
   EXPECT_TRUE(got[0].same_bits(got[1]));
 }
 
+TEST(Dropout, RefusesElementsOutsideOfADraw) {
+  for (int64_t first : {int64_t(-1), kMostBytes + 1}) {
+    ir::Graph g;
+    const ir::Value x = g.add_input(f32({2})), state = g.add_input(i64({2}));
+    EXPECT_THROW(g.add(ops::def::dropout, ir::make_attrs(ops::DropoutAttrs{0.5f, first}), {x, state}), Error) << first;
+  }
+}
+
 }  // namespace
 }  // namespace lamina::tests
