@@ -109,13 +109,17 @@ Tensor logsumexp(const Operand& operand, const AxesOrAll& axes, bool keepdims) {
   });
 }
 
+Tensor squared_size(const Operand& x) {
+  return is_complex(x.tensor().dtype()) ? sum(Operand(square(Operand(as_real(x), x.at())), x.at()), {-1}) : square(x);
+}
+
 Tensor var(const Operand& operand, const AxesOrAll& axes, bool keepdims, double ddof) {
   return floating(operand, [&](const Operand& x) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
-    const Tensor squares = square(o(sub(x, o(mean(x, axes, true)))));
+    const Tensor squares = squared_size(o(sub(x, o(mean(x, axes, true)))));
     if (ddof == 0) return mean(o(squares), axes, keepdims);
-    const Tensor count = sum(o(ones_like(x)), axes, keepdims);
+    const Tensor count = sum(o(ones_like(o(squares))), axes, keepdims);
     return div(o(sum(o(squares), axes, keepdims)), o(maximum(o(sub(o(count), Operand(ddof, at))), Operand(0, at))));
   });
 }
@@ -126,9 +130,10 @@ Tensor std(const Operand& operand, const AxesOrAll& axes, bool keepdims, double 
 }
 
 Tensor norm(const Operand& operand, double ord, const AxesOrAll& axes, bool keepdims) {
-  return floating(operand, [&](const Operand& x) {
-    const CallSite at = x.at();
+  return floating(operand, [&](const Operand& given) {
+    const CallSite at = given.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
+    const Operand x = is_complex(given.tensor().dtype()) ? o(abs(given)) : given;
     if (std::isinf(ord)) return ord > 0 ? max(o(abs(x)), axes, keepdims) : min(o(abs(x)), axes, keepdims);
     if (ord == 0) return astype(o(count_nonzero(x, axes, keepdims)), x.tensor().dtype());
     if (ord == 1) return sum(o(abs(x)), axes, keepdims);

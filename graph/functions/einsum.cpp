@@ -403,7 +403,8 @@ Tensor dot(const Operand& a, const Operand& b) {
 }
 Tensor vdot(const Operand& a, const Operand& b) {
   const auto [left, right] = resolve_pair("vdot", a, b, Mixing::numbers);
-  return tensordot(Operand(flatten(Operand(left, a.at())), a.at()), Operand(flatten(Operand(right, b.at())), b.at()), 1);
+  return tensordot(Operand(flatten(Operand(conj(Operand(left, a.at())), a.at())), a.at()), Operand(flatten(Operand(right, b.at())), b.at()),
+                   1);
 }
 Tensor inner(const Operand& a, const Operand& b) {
   const auto [left, right] = resolve_pair("inner", a, b, Mixing::numbers);

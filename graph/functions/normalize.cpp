@@ -7,9 +7,15 @@ namespace lamina {
 namespace {
 
 // An array of the host beside a weight has the weight's dtype.
-Tensor beside_weight(const Operand& x, const Tensor& scale, const Tensor& offset) {
+Tensor beside_weight(const char* op, const Operand& x, const Tensor& scale, const Tensor& offset) {
   const Tensor& weight = scale.defined() ? scale : offset;
-  return weight.defined() ? x.resolve(weight.dtype(), weight.device(), "normalisation") : resolve_floating(x);
+  const Tensor t = weight.defined() ? x.resolve(weight.dtype(), weight.device(), "normalisation") : resolve_floating(x);
+  if (is_complex(t.dtype()))
+    throw Error(ErrorKind::type, {.what = cat(op, ": ", t.type(), " is complex"),
+                                  .where = text(x.at().line()),
+                                  .why = cat(op, " is defined for real numbers"),
+                                  .fix = "pass lm.real(x), lm.imag(x) or lm.abs(x)"});
+  return t;
 }
 
 // Scales and offsets for a half-typed x: numbers of its dtype, computed in f32 as x itself, or statistics that are f32 already.
@@ -22,7 +28,7 @@ Tensor beside(const Tensor& x, const Operand& v) {
 Moments moments_of(const Operand& x, const AxesOrAll& axes, bool keepdims) {
   const CallSite at = x.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const Tensor center = mean(x, axes, true), variance = mean(o(square(o(sub(x, o(center))))), axes, keepdims);
+  const Tensor center = mean(x, axes, true), variance = mean(o(squared_size(o(sub(x, o(center))))), axes, keepdims);
   return {reshape_to(o(center), variance.shape()), variance};
 }
 
@@ -38,7 +44,7 @@ Tensor batch_norm(const Operand& operand, const Operand& mean, const Operand& va
                   double epsilon) {
   const CallSite at = operand.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const Tensor given = beside_weight(operand, scale, offset), x = widened(o(given));
+  const Tensor given = beside_weight("batch_norm", operand, scale, offset), x = widened(o(given));
   Tensor slope = rsqrt(o(add(o(beside(given, variance)), Operand(epsilon, at))));
   if (scale.defined()) slope = mul(o(slope), o(beside(given, o(scale))));
   const Tensor y = mul(o(sub(o(x), o(beside(given, mean)))), o(slope));
@@ -47,7 +53,7 @@ Tensor batch_norm(const Operand& operand, const Operand& mean, const Operand& va
 
 BatchNormalized batch_norm_train(const Operand& operand, const Tensor& offset, const Tensor& scale, double epsilon) {
   const CallSite at = operand.at();
-  const Tensor given = beside_weight(operand, scale, offset), x = widened(Operand(given, at));
+  const Tensor given = beside_weight("batch_norm", operand, scale, offset), x = widened(Operand(given, at));
   const auto beside_x = [&](const Tensor& weight) { return weight.defined() ? beside(given, Operand(weight, at)) : weight; };
   const Tensor beta = beside_x(offset), gamma = beside_x(scale);
   Axes axes;
@@ -60,7 +66,8 @@ BatchNormalized batch_norm_train(const Operand& operand, const Tensor& offset, c
 Tensor layer_norm(const Operand& operand, const Tensor& scale, const Tensor& offset, const std::vector<int64_t>& axes, double epsilon) {
   const CallSite at = operand.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const Tensor given = beside_weight(operand, scale, offset), x = widened(o(given)), deviation = sub(o(x), o(mean(o(x), axes, true)));
+  const Tensor given = beside_weight("layer_norm", operand, scale, offset), x = widened(o(given)),
+               deviation = sub(o(x), o(mean(o(x), axes, true)));
   const Tensor variance = mean(o(square(o(deviation))), axes, true);
   Tensor y = mul(o(deviation), o(rsqrt(o(add(o(variance), Operand(epsilon, at))))));
   if (scale.defined()) y = mul(o(y), o(beside(given, o(scale))));
@@ -71,7 +78,7 @@ Tensor layer_norm(const Operand& operand, const Tensor& scale, const Tensor& off
 Tensor rms_norm(const Operand& operand, const Tensor& scale, const std::vector<int64_t>& axes, double epsilon) {
   const CallSite at = operand.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const Tensor given = beside_weight(operand, scale, {}), x = widened(o(given));
+  const Tensor given = beside_weight("rms_norm", operand, scale, {}), x = widened(o(given));
   Tensor y = mul(o(x), o(rsqrt(o(add(o(mean(o(square(o(x))), axes, true)), Operand(epsilon, at))))));
   if (scale.defined()) y = mul(o(y), o(beside(given, o(scale))));
   return narrowed(y, given.dtype(), at);
@@ -80,7 +87,7 @@ Tensor rms_norm(const Operand& operand, const Tensor& scale, const std::vector<i
 Tensor group_norm(const Operand& operand, int64_t groups, const Tensor& scale, const Tensor& offset, double epsilon) {
   const CallSite at = operand.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const Tensor given = beside_weight(operand, scale, offset);
+  const Tensor given = beside_weight("group_norm", operand, scale, offset);
   if (given.rank() < 2 || groups < 1 || !given.shape().back().known() || given.shape().back().number() % groups != 0) {
     throw Error(ErrorKind::invalid_argument, {.what = cat("group_norm: ", groups, " groups of ", given.type()),
                                               .where = text(at.line()),

@@ -60,6 +60,7 @@ LAMINA_API Tensor any(const Operand& x, const AxesOrAll& axes = {}, bool keepdim
 LAMINA_API Tensor count_nonzero(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);  // i64
 // log(sum(exp(x))) without overflow; -inf when empty.
 LAMINA_API Tensor logsumexp(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+LAMINA_API Tensor squared_size(const Operand& x);  // |x|^2, real also of complex numbers
 // The variance (mean square deviation), and its root. The divisor is the number of elements minus ddof, at least 0: NaN or infinity then,
 // as in NumPy. The root's gradient at 0 is 0.
 LAMINA_API Tensor var(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false, double ddof = 0);

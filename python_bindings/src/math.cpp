@@ -86,7 +86,7 @@ void bind_math(nb::module_& module) {
 #undef BIND
 #define BIND(name, text)                                                                                                                   \
   m.def(#name, &call_spread<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0, \
-        text " over an axis or several, over all without. The sum of squares is divided by the number of elements less ddof.")
+        text " over an axis or several, over all without. The sum of squared sizes is divided by the number of elements less ddof.")
   BIND(var, "The variance");
   BIND(std, "The standard deviation");
 #undef BIND

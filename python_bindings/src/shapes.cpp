@@ -175,7 +175,7 @@ void bind_products(nb::module_& module) {
       "one)");
   m.def(
       "vdot", [](nb::handle a, nb::handle b) { return to_python(vdot(to_operand(a), to_operand(b))); }, nb::arg("a"), nb::arg("b"),
-      "The inner product of the flattened tensors");
+      "The inner product of the flattened tensors, of complex a its conjugate");
   m.def(
       "inner", [](nb::handle a, nb::handle b) { return to_python(inner(to_operand(a), to_operand(b))); }, nb::arg("a"), nb::arg("b"),
       "The sum of products over the last axis of both");

@@ -157,6 +157,26 @@ def test_reductions_and_products():
     assert lm.prod(lm.zeros([0, 2], "complex64"), 0).numpy().tolist() == [1, 1] and lm.count_nonzero(lm.constant([0j, 1j, 2])).item() == 2
 
 
+def test_squares_of_statistics_and_norms_are_those_of_sizes():
+    for dtype in DTYPES:
+        x = Z.astype(dtype)
+        for z, axis, keepdims in itertools.product((lm.constant(x), lm.constant(x + 100)), (None, 0, -1, (0, 1)), (False, True)):
+            for ddof in (0, 1):
+                for name in ("var", "std"):
+                    close(getattr(lm, name)(z, axis, keepdims, ddof), getattr(np, name)(z.numpy(), axis=axis, keepdims=keepdims, ddof=ddof), "complex64" if z.numpy()[0, 0].real > 50 else dtype)
+            variance = lm.moments(z, axis, keepdims)
+            close(variance[0], np.mean(z.numpy(), axis=axis, keepdims=keepdims), dtype)
+            close(variance[1], np.var(z.numpy(), axis=axis, keepdims=keepdims), "complex64")
+        for ord in (2, 1, 3, 0.5, 0, np.inf, -np.inf, -1):
+            close(lm.norm(lm.constant(x), ord, 1), np.linalg.norm(x, ord, 1), dtype)
+        close(lm.norm(lm.constant(x)), np.linalg.norm(x), dtype)
+        close(lm.vdot(lm.constant(x), lm.constant(W.astype(dtype))), np.vdot(x, W.astype(dtype)), dtype)
+    z = lm.constant(Z)
+    for call in (lambda: lm.layer_norm(z), lambda: lm.layer_norm(z, z[0], z[0]), lambda: lm.batch_norm(z, z[0], lm.abs(z[0])), lambda: lm.batch_norm(z, z[0], z[0], z[0], z[0])):
+        with pytest.raises(lm.errors.TypeMismatch, match="_norm is defined for real numbers"):
+            call()
+
+
 def test_moves_of_elements():
     z, w = lm.constant(Z), lm.constant(W)
     for ours, theirs in [(lm.reshape(z, (2, 6)), Z.reshape(2, 6)), (lm.transpose(z), Z.T), (z[1:, ::-2], Z[1:, ::-2]), (z[0, None], Z[0, None]), (z[:, -1], Z[:, -1]), (lm.concat([z, w], 1), np.concatenate([Z, W], 1)),
@@ -222,7 +242,8 @@ def doubled(z):
 CURVED = {
     "scan": lambda z: lm.scan(lambda c, a: (c * a * z[0, 1] + c, c + a), z[1], z)[1], "fori_loop": lambda z: lm.fori_loop(0, 3, lambda i, c: c * z + 0.5j, z), "cond": lambda z: lm.cond(lm.real(z[0, 0]) > 0, lambda: z * z, lambda: z * 2),
     "one capture of two": lambda z: lm.cond(lm.real(z[0, 0]) > 0, lambda: z[0] * 1, lambda: z[1] * 2), "switch": lambda z: lm.switch(lm.constant(1), [lambda: z, lambda: z * z[1]]), "checkpoint": lambda z: lm.checkpoint(lambda c: c * c * z)(z),
-    "custom_gradient": lambda z: doubled(z * z), "associative_scan": lambda z: lm.associative_scan(lambda a, b: a * b, z), "prod": lambda z: lm.prod(z, 0), "cumprod": lambda z: lm.cumprod(z, 0), "gather": lambda z: lm.gather(z, lm.constant([1, 1, 0])),
+    "custom_gradient": lambda z: doubled(z * z), "associative_scan": lambda z: lm.associative_scan(lambda a, b: a * b, z), "prod": lambda z: lm.prod(z, 0), "var": lambda z: lm.var(z, 0), "std": lambda z: lm.std(z, 1), "moments": lambda z: lm.moments(z, 1)[1], "norm": lambda z: lm.norm(z, axis=1), "norm 3": lambda z: lm.norm(z, 3, 1),
+    "vdot": lambda z: lm.vdot(z, z * z)[None], "vecdot": lambda z: lm.vecdot(z, z * z), "cumprod": lambda z: lm.cumprod(z, 0), "gather": lambda z: lm.gather(z, lm.constant([1, 1, 0])),
     "scatter_add": lambda z: lm.scatter_add(z, lm.constant([1, 1]), [2, 2]), "at": lambda z: z.at[0].set(z[1] * 2), "pow": lambda z: z ** (1.5 + 0.5j), "square": lambda z: z**2, "sign": lm.sign, "atanh": lm.atanh, "acosh": lm.acosh, "acos": lm.acos,
     "asin": lm.asin, "atan": lm.atan, "asinh": lm.asinh, "log1p": lm.log1p, "expm1": lm.expm1, "sqrt": lm.sqrt, "tanh": lm.tanh, "div": lambda z: (z + 1) / (z * z + 2), "where": lambda z: lm.where(lm.real(z) > 0.1, z * z, z),
     "einsum": lambda z: lm.einsum("ij,jk,kl->il", z, z, z), "vmap of a loop": lambda z: lm.vmap(lambda q: lm.fori_loop(0, 3, lambda i, c: c * q + 1j, q))(z), "astype": lambda z: lm.astype(lm.complex(lm.real(z), lm.imag(z)), "complex128") * z,
