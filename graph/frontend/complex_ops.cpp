@@ -440,8 +440,6 @@ Tensor product(const Call& c) {
 bool reduced(const Call& c, Tensor& out) {
   if (&c.op == &def::sum || &c.op == &def::mean) {
     const auto own = c.own<ops::ReduceAttrs>();
-    for (int64_t a : own.axes.all() ? Axes{} : own.axes.named())
-      if (a < -c.in[0].rank() || a >= c.in[0].rank()) return false;  // the op refuses it
     return out = c.moved(ops::ReduceAttrs{named(own.axes, c.in[0]), own.keepdims}), true;
   }
   if (&c.op == &def::prod) return out = product(c), true;
@@ -494,7 +492,6 @@ bool moved(const Call& c, Tensor& out) {
       pairs.push_back(c.pairs(t));
     }
     const int axis = c.own<ops::AxisAttrs>().axis;
-    if (axis < -c.in[0].rank() || axis >= c.in[0].rank()) return false;
     return out = c.joined(apply_one(op, ir::make_attrs(ops::AxisAttrs{c.axis(axis, c.in[0])}), pairs, c.at)), true;
   }
   if (&op == &def::gather) {
@@ -515,6 +512,28 @@ bool moved(const Call& c, Tensor& out) {
   }
   if (&op == &def::check_numerics) return out = c.joined(c.run(op, c.attrs, c.pairs(c.in[0]))), true;
   return false;
+}
+
+// What the op refuses of real numbers it refuses of complex ones: above all an axis out of range, which the parts, having one axis more,
+// would take. Dtypes are left to the op's own rule.
+void refuse_as_of_reals(const Call& c) {
+  std::vector<TensorType> reals;
+  for (const Tensor& t : c.in) reals.push_back({is_complex(t.dtype()) ? part_of(t.dtype()) : t.dtype(), t.shape()});
+  const ir::AttrsRef attrs = c.attrs ? c.attrs : c.op.parse_attrs(c.op.name, {});
+  try {
+    c.op.infer({*attrs, reals, {}});
+  } catch (const Error& e) {
+    if (e.kind == ErrorKind::type) return;
+    Error::Parts parts = e.parts;
+    for (size_t i = 0; i < reals.size(); ++i) {
+      const std::string real = cat(reals[i]), own = cat(c.in[i].type());
+      for (std::string* said : {&parts.what, &parts.why})
+        for (size_t at = 0; own != real && (at = said->find(real, at)) != std::string::npos; at += own.size())
+          said->replace(at, real.size(), own);
+    }
+    const Error refused(e.kind, parts);
+    throw c.at.line().known() ? refused.at(text(c.at.line())) : refused;
+  }
 }
 
 // Ops that take any dtype as it is, and those of regions, whose bodies are traced with complex values.
@@ -549,6 +568,7 @@ bool apply_complex(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<con
   if (takes_any(op)) return false;
   const Call call{op, attrs, inputs, at};
   Tensor one;
+  if (&op != &def::astype) refuse_as_of_reals(call);
   if (&op == &def::astype ? convert(call, one) : elementwise(call, one) || reduced(call, one) || moved(call, one)) return out = {one}, true;
   const auto complex = std::find_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return is_complex(t.dtype()); });
   for (const Tensor& t : inputs)

@@ -32,6 +32,44 @@ MANY = {
 }
 
 
+def outcome(function, x, axis):
+    """The error that the function raises, or None."""
+    try:
+        function(x, axis)
+    except (lm.errors.Error, IndexError) as e:
+        return e
+    return None
+
+
+# Functions of tensors and an axis, or several, beside those above.
+OTHERS = {
+    "cumprod": lm.cumprod, "diff": lambda x, a: lm.diff(x, axis=a), "scatter_add": lambda x, a: lm.scatter_add(x, lm.constant([0] * (x.shape[a] if -x.ndim <= a < x.ndim else 1)), x.shape, a), "trace": lambda x, a: lm.trace(x, 0, a, 1),
+    "unstack": lm.unstack, "vecdot": lambda x, a: lm.vecdot(x, x, a), "nansum": lm.nansum, "nanmean": lm.nanmean, "nanvar": lm.nanvar, "moments": lm.moments, "xp.cumulative_sum": lambda x, a: lm.xp.cumulative_sum(x, axis=a), "take of pairs": lambda x, a: lm.take(x, lm.constant([[0, 1], [0, 0]]), a),
+    "xp.sum": lambda x, a: lm.xp.sum(x, axis=a), "associative_scan": lambda x, a: lm.associative_scan(lm.mul, x, a), "linalg.norm": lambda x, a: lm.linalg.norm(x, axis=a), "fft": lambda x, a: lm.fft.fft(x, axis=a),
+}
+
+
+@pytest.mark.parametrize("name", [*SINGLE, *LONGER, *OTHERS])
+def test_complex_refuses_the_axes_that_float32_refuses(name):
+    function = OTHERS[name] if name in OTHERS else {**SINGLE, **LONGER}[name][0]
+    for x in (T, T[0, 0], T[0, 0, 0]):
+        z = lm.astype(x, "complex64") * (1 + 1j)
+        for axis in range(-5, 6):
+            of_real, of_complex = outcome(function, x, axis), outcome(function, z, axis)
+            if isinstance(of_complex, lm.errors.TypeMismatch) and of_real is None:
+                assert " complex" in str(of_complex) or "c64" in str(of_complex)  # the function has no order or no kernel of such numbers
+                continue
+            assert type(of_real) is type(of_complex), (name, x.shape, axis, of_real, of_complex)
+            assert of_complex is None or "f32" not in str(of_complex) or "norm" in name  # which is that of sizes
+
+
+@pytest.mark.parametrize("name", [n for n in MANY if n not in ("max", "min", "logsumexp")])
+def test_complex_refuses_several_axes_that_float32_refuses(name):
+    for axes in SEVERAL:
+        of_real, of_complex = outcome(MANY[name][0], T, axes), outcome(MANY[name][0], lm.astype(T, "complex64"), axes)
+        assert type(of_real) is type(of_complex), (name, axes, of_real, of_complex)
+
+
 def check(ours, theirs, axis):
     try:
         wanted = theirs(X, axis)
