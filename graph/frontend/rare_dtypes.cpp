@@ -55,6 +55,12 @@ struct Ops {
     if (x.dtype() == dtype) return x;
     return apply_one(def::astype, ir::make_attrs(ops::DTypeAttrs{dtype}), std::span(&x, 1), at);
   }
+  // Indices in i64; one that i64 does not hold stays beyond every axis.
+  Tensor index(const Tensor& x) const {
+    const Tensor i = cast(x, DType::i64);
+    if (x.dtype() != DType::u64) return i;
+    return three(def::where, two(def::less, i, number(0)), number(std::numeric_limits<int64_t>::max()), i);
+  }
   Tensor number(int64_t n) const { return scalar_i(n, DType::i64); }  // without axes: it goes with tensors of every device
   // u64's order as i64's, and back.
   Tensor flipped(const Tensor& x) const { return two(def::bitwise_xor, x, number(std::numeric_limits<int64_t>::min())); }
@@ -159,8 +165,11 @@ bool apply_rare(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const 
     const bool changes =
         &op == &def::scatter && ir::attrs_of<ops::ScatterIntoAttrs>(*attrs).mode != ops::ScatterMode::set && is_rare(inputs[2].dtype());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool index = (i == 0 && first) || i == 1 || (i > 0 && &op == &def::ravel_index) || changes;
-      in.push_back(index && is_rare(inputs[i].dtype()) ? o.cast(inputs[i], DType::i64) : inputs[i]);
+      const bool index = (i == 0 && first) || i == 1 || (i > 0 && &op == &def::ravel_index);
+      in.push_back(!is_rare(inputs[i].dtype()) ? inputs[i]
+                   : index                     ? o.index(inputs[i])
+                   : changes                   ? o.cast(inputs[i], DType::i64)
+                                               : inputs[i]);
     }
     const bool moved = std::none_of(in.begin(), in.end(), [](const Tensor& t) { return is_rare(t.dtype()); });
     if (changes && is_u64) {
@@ -176,7 +185,7 @@ bool apply_rare(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const 
     return true;
   }
   if (&op == &def::scatter_add) {
-    in = {o.cast(inputs[0], DType::i64), o.cast(inputs[1], DType::i64)};
+    in = {o.cast(inputs[0], DType::i64), o.index(inputs[1])};
     return out = {back(apply_one(op, attrs, in, at), false)}, true;
   }
   if (!same) return false;  // the op refuses it

@@ -255,10 +255,14 @@ def isin(x, values, invert: bool = False):
     """Whether each element of x is one of `values`; with invert, none."""
     x, given = _tensor(x), not isinstance(values, (Tensor, Variable))
     values = _c.reshape(_tensor(values), [-1])
+    one_unsigned = (x.dtype == _c.uint64) != (values.dtype == _c.uint64)
     if given and _is_floating(values) <= _is_floating(x) and (values.dtype == _c.bool) == (x.dtype == _c.bool):
         values = _c.astype(values, _c.float64 if _is_floating(x) else _c.int64)
         x = _c.astype(x, values.dtype)
-    found = _c.any(_c.equal(_c.expand_dims(x, -1), values), -1)
+    same = _c.equal(_c.expand_dims(x, -1), values)
+    if one_unsigned and values.dtype == _c.int64:  # the bits of a number that only one of the two dtypes has mean another one in the other
+        same = _c.logical_and(same, values >= 0)
+    found = _c.any(same, -1)
     return _c.logical_not(found) if invert else found
 
 
@@ -269,10 +273,16 @@ def bincount(x, weights=None, minlength: int = 0, length: int | None = None):
     if length is None:
         if not _c.executing_eagerly():
             raise errors.InvalidArgument("bincount: the length of the result follows from data", why="in a traced function lengths are known before", fix="pass length=, one more than the largest integer")
-        length = max(minlength, int(_c.max(x).item()) + 1 if x.size else 0)
+        least, most = (int(f(x).item()) for f in (_c.min, _c.max)) if x.size else (0, -1)
+        if least < 0:
+            raise errors.IndexOutOfRange(f"bincount: there is a {least}", why="counts are those of 0, 1, ...", fix="add a number to all, so that the least is 0")
+        length = max(minlength, most + 1)
     ones = _c.ones_like(x, "int64") if weights is None else _c.reshape(_tensor(weights), [-1])
     if x.size == 0:
         return _c.zeros([length], ones.dtype)
+    if "int" in x.dtype.name:
+        x = _c.astype(x, "int64")
+        x = _c.where(x < 0, 2**63 - 1, x)  # a negative index counts from the end, a negative number nowhere
     return _c.scatter_add(ones, x, [length])
 
 

@@ -275,6 +275,18 @@ def test_copies_are_as_asked():
             refused()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"])
+def test_clip_takes_bounds_that_the_dtype_does_not_hold(dtype):
+    info = np.iinfo(dtype)
+    x = np.array([info.min, 0, 5, 100, info.max], dtype)
+    for other in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"):
+        for low, high in itertools.product(np.array([np.iinfo(other).min, 3, np.iinfo(other).max], other), repeat=2):
+            wanted = np.clip(np.clip(x.astype("int64"), int(low), None), None, int(high)).clip(info.min, info.max)
+            for bounds in ((xp.asarray(low), xp.asarray(high)), (int(low), int(high))):
+                got = xp.clip(xp.asarray(x), *bounds)
+                assert got.dtype.name == dtype and got.numpy().tolist() == wanted.tolist()
+
+
 def test_axes_that_the_standard_refuses():
     x = xp.ones((2, 3))
     for axis in (-5, -4, 3, 7):

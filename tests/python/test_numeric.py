@@ -78,6 +78,17 @@ def test_quantiles(method):
             wrong()
 
 
+def test_integers_that_the_other_dtype_does_not_hold():
+    most = np.array([2**64 - 1, 5], "uint64")
+    for x, values in ((most, [-1]), (most, [-1, 5]), (most, [2**64 - 1]), (np.array([-1, 5]), most), (np.array([2**63 - 1, 5]), most), (most, most)):
+        wanted = [int(v) in [int(w) for w in values] for v in x]
+        assert lm.isin(x, values).tolist() == wanted and lm.isin(lm.constant(x), values, invert=True).tolist() == [not w for w in wanted]
+    for call in (lambda: lm.bincount([0, -1]), lambda: lm.bincount([0, -1], length=4), lambda: lm.function(lambda x: lm.bincount(x, length=4))(lm.constant([0, -1])).numpy(), lambda: lm.bincount(lm.constant([3, -7], "int8"), length=300)):
+        with pytest.raises(lm.errors.IndexOutOfRange):
+            call()
+    assert lm.bincount(np.array([1, 2, 1], "uint64")).tolist() == [0, 2, 1]
+
+
 def test_counts():
     i, w = rng.integers(0, 6, 20), X.ravel()[:20]
     for options in ({}, {"minlength": 9}, {"weights": w}):

@@ -82,6 +82,16 @@ def test_moves_and_indices(dtype):
     assert lm.arange(5, dtype=dtype).numpy().tolist() == [0, 1, 2, 3, 4] and lm.eye(2, dtype=dtype).numpy().tolist() == [[1, 0], [0, 1]] and lm.random.uniform([3]).shape == (3,)
 
 
+@pytest.mark.parametrize("mode", (lambda f: f, lm.function), ids=("eager", "traced"))
+def test_an_index_beyond_int64_is_out_of_range(mode):
+    u, x = lm.constant([2**64 - 1], "uint64"), lm.constant([1.0, 2.0, 3.0])
+    for call in (lambda x, u: lm.take(x, u, 0), lambda x, u: x[u], lambda x, u: x.at[u].set(9.0), lambda x, u: lm.stack([x, x])[lm.constant([0]), u], lambda x, u: lm.scatter_add(x[:1], u, [3]), lambda x, u: lm.bincount(u, length=3),
+                 lambda x, u: lm.take_along_axis(x, u, 0), lambda x, u: lm.scatter_add(lm.constant([1], "uint64"), u, [3]), lambda x, u: lm.constant([1, 2, 3], "uint64").at[u].add(lm.constant([1], "uint64"))):
+        with pytest.raises(lm.errors.IndexOutOfRange, match="is out of range"):
+            mode(call)(x, u).numpy()
+    assert mode(lambda u: lm.one_hot(u, 3))(u).numpy().tolist() == [[0, 0, 0]]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_casts(dtype):
     a = samples(dtype)

@@ -1,8 +1,10 @@
 """The elementwise functions of the array API, with its promotion, over the ops of lm."""
 from __future__ import annotations
 
+import builtins
+
 from .. import _border, _core as _c, errors, numeric as _n
-from ._dtypes import array, is_scalar, kind, promoted
+from ._dtypes import array, check_scalar, iinfo, is_scalar, kind, promoted
 
 
 def _floor_divide(a, b):
@@ -83,9 +85,20 @@ def clip(x, /, min=None, max=None):
     x = _require("clip", array("clip", x), (1, 2))
     for bound, limit in ((min, _c.maximum), (max, _c.minimum)):
         if bound is not None:
-            value = promoted("clip", x, bound)[1]
-            x = limit(x, _c.astype(value, x.dtype))
+            x = limit(x, _within(x.dtype, bound))
     return x
+
+
+def _within(dtype, bound):
+    """A bound in a dtype: of integers, the nearest one that the dtype has."""
+    if kind(dtype) != 1 or not is_scalar(bound) and kind(array("clip", bound).dtype) != 1:
+        return _c.astype(promoted("clip", _c.zeros([], dtype), bound)[1], dtype)
+    limits = iinfo(dtype)
+    if is_scalar(bound):
+        check_scalar(bound, dtype)
+        return _c.constant(builtins.min(builtins.max(bound, limits.min), limits.max), dtype)
+    value = promoted("clip", _c.zeros([], dtype), bound)[1]
+    return _c.astype(value if value.dtype == dtype else _c.clip(value, limits.min, limits.max), dtype)
 
 
 def where(condition, x1, x2, /):
