@@ -35,6 +35,20 @@ def _is_floating(x):
     return "float" in x.dtype.name
 
 
+def _is_half(x):
+    return x.dtype in (_c.float16, _c.bfloat16)
+
+
+def _widened(x):
+    """Half types as float32, in which statistics are computed."""
+    return _c.astype(x, "float32") if _is_half(x) else x
+
+
+def _narrowed(y, x):
+    """y, computed of _widened(x), in x's half type."""
+    return _c.astype(y, x.dtype) if _is_half(x) else y
+
+
 def _axis(name, x, axis):
     """The axis counted from the front, and its length, which must be known."""
     n = x.ndim
@@ -212,6 +226,14 @@ def trace(x, offset: int = 0, axis1: int = 0, axis2: int = 1):
 
 # --- order ---
 
+def _between(low, high, part):
+    """low + (high - low) part, also where the distance is too large for a number, and at infinities."""
+    if part == 0:
+        return low
+    distance = high - low
+    return _c.where(_c.isfinite(distance), low + distance * part, low * (1 - part) + high * part)
+
+
 def quantile(x, q, axis=None, keepdims: bool = False, method: str = "linear"):
     """The q-quantiles, 0 <= q <= 1, of all elements or along an axis. q may be a vector, whose axis then comes first. method: how a place between two
     elements is read, "linear", "lower", "higher", "nearest" or "midpoint". NaN where an element is NaN. Integers count as float32."""
@@ -222,12 +244,13 @@ def quantile(x, q, axis=None, keepdims: bool = False, method: str = "linear"):
     at, n = _axis("quantile", x, axis)
     if n == 0:
         raise errors.InvalidArgument("quantile: there are no elements", why="a quantile lies between two of them", fix="check the size before")
-    ways = {"linear": lambda low, high, part: low + (high - low) * part, "lower": lambda low, high, part: low, "higher": lambda low, high, part: high,
-            "midpoint": lambda low, high, part: (low + high) * 0.5 if part else low, "nearest": lambda low, high, part: high if part > 0.5 else low}
+    ways = {"linear": _between, "lower": lambda low, high, part: low, "higher": lambda low, high, part: high,
+            "midpoint": lambda low, high, part: _between(low, high, 0.5 if part else 0), "nearest": lambda low, high, part: high if part > 0.5 else low}
     if method not in ways:
         raise errors.InvalidArgument(f"quantile: {errors.shown(method)} is no method", why=f"there are {', '.join(ways)}", fix='pass "linear"')
-    numbers = [float(v) for v in (q.numpy() if isinstance(q, (Tensor, Variable)) else [q] if not hasattr(q, "__len__") else q)] if not (isinstance(q, (Tensor, Variable)) and q.ndim == 0) else [float(q.item())]
-    scalar = not hasattr(q, "__len__") or getattr(q, "ndim", 1) == 0
+    shares = q.numpy() if isinstance(q, (Tensor, Variable)) else q
+    scalar = not hasattr(shares, "__len__") or getattr(shares, "ndim", 1) == 0
+    numbers = [float(v) for v in ([shares] if scalar else shares)]
     if any(not 0 <= v <= 1 for v in numbers):
         raise errors.InvalidArgument(f"quantile: q is {errors.shown(q)}", why="it is a share", fix="pass numbers from 0 to 1")
     ordered = _c.sort(x, at)
@@ -240,7 +263,7 @@ def quantile(x, q, axis=None, keepdims: bool = False, method: str = "linear"):
         part = place - low
         if method == "nearest" and part == 0.5:
             part = 1.0 if low % 2 else 0.0  # ties to even, as NumPy
-        one = ways[method](_part(ordered, at, low), _part(ordered, at, high), part)
+        one = _narrowed(ways[method](_widened(_part(ordered, at, low)), _widened(_part(ordered, at, high)), part), x)
         one = _c.where(spoiled, math.nan, one)
         found.append(_c.reshape(one, [-1 if d is None else d for d in shape]) if keepdims else one)
     return found[0] if scalar else _c.stack(found, 0)
@@ -450,16 +473,16 @@ def _in_double(f):
 def _erfinv(y):
     inside = _c.abs(y) < 1
     v = _c.where(inside, y, 0.0)
-    size = _c.abs(v)
+    size, side = _c.abs(v), _c.where(v < 0, -1.0, _c.ones_like(v))
     lost = _c.log1p(-_c.square(v))  # Winitzki's first guess is within 2e-3; each step of Halley's triples its digits
     half = 2 / (math.pi * 0.147) + lost * 0.5
-    x = _c.sqrt(_c.maximum(_c.sqrt(_c.square(half) - lost / 0.147) - half, 0.0))
+    x = _c.stop_gradient(side * _c.sqrt(_c.maximum(_c.sqrt(_c.square(half) - lost / 0.147) - half, 0.0)))  # on which the result's slopes do not depend
     for _ in range(3):
-        error = _c.where(size < 0.5, _c.erf(x) - size, (1 - size) - _c.erfc(x))
+        error = _c.where(size < 0.5, _c.erf(x) - v, side * ((1 - size) - _c.erfc(side * x)))
         slope = error / (1.1283791670955126 * _c.exp(-_c.square(x)))
         x = x - slope / (1 + x * slope)
-    x = _c.where(v < 0, -x, x)
-    x = _c.where(_c.equal(_c.abs(y), 1), y * math.inf, _c.where(inside, x, math.nan))
+    x = _c.where(inside, x, math.nan)
+    x = _c.where(_c.equal(y, 1), math.inf, _c.where(_c.equal(y, -1), -math.inf, x))
     return x, lambda dy: dy * 0.886226925452758 * _c.exp(_c.square(x))
 
 

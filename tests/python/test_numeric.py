@@ -78,6 +78,16 @@ def test_quantiles(method):
             wrong()
 
 
+def test_quantiles_of_infinities_and_large_numbers():
+    inf, nan = math.inf, math.nan
+    assert lm.median([1.0, inf, inf]).item() == inf and lm.median([-3e38, 3e38]).item() == 0 and lm.median([-inf, 2.0]).item() == -inf and math.isnan(lm.median([-inf, inf]).item())
+    assert lm.quantile([-inf, 2.0, 3.0], 0.0).item() == -inf and lm.quantile([-inf, 2.0, 3.0], 0.5).item() == 2 and lm.quantile([1.0, inf, inf], [0.0, 0.5, 0.9, 1.0]).tolist() == [1, inf, inf, inf]
+    for method in ("linear", "midpoint"):
+        assert lm.quantile(lm.constant([-60000.0, 60000.0], "float16"), 0.5, method=method).item() == 0 and lm.quantile([1.0, 2.0, inf, inf], 0.9, method=method).item() == inf
+    assert lm.quantile([0.1] * 4, 0.3).item() == np.float32(0.1) and lm.quantile([1.0, 2.0], np.array(0.5)).item() == 1.5 and lm.quantile([1.0, 2.0], np.float32(0.5)).item() == 1.5
+    assert lm.grad(lambda x: lm.quantile(x, 0.25))(lm.constant([3e38, 0.0, -3e38])).tolist() == [0, 0.5, 0.5] and not math.isnan(lm.grad(lm.median)(lm.constant([1.0, inf, inf]))[0].item()) and nan != nan
+
+
 def test_integers_that_the_other_dtype_does_not_hold():
     most = np.array([2**64 - 1, 5], "uint64")
     for x, values in ((most, [-1]), (most, [-1, 5]), (most, [2**64 - 1]), (np.array([-1, 5]), most), (np.array([2**63 - 1, 5]), most), (most, most)):
@@ -144,6 +154,17 @@ def test_erfinv_is_the_inverse():
     same([math.erf(v) for v in x], z, 2e-15)
     same([math.erfc(v) for v in x[z > 0.5]], (1 - z)[z > 0.5], 1e-13)
     assert lm.erfinv([1.0, -1.0, 0.0]).numpy().tolist() == [math.inf, -math.inf, 0] and math.isnan(lm.erfinv(1.5).item())
+
+
+def test_slopes_of_erfinv_to_third_order():
+    y = np.array([-0.9, -0.3, 0.0, 1e-8, 0.4, 0.999])
+    x = np.asarray(lm.erfinv(y))
+    first = math.sqrt(math.pi) / 2 * np.exp(x**2)
+    each = lambda f: lambda v: lm.grad(lambda v: lm.sum(f(v)))(v)
+    for f, wanted in ((each(lm.erfinv), first), (each(each(lm.erfinv)), 2 * x * first**2), (each(each(each(lm.erfinv))), (2 + 8 * x**2) * first**3)):
+        for mode in (lambda f: f, lm.function):
+            same(mode(f)(lm.constant(y)), wanted, 1e-10, 1e-12)
+    assert lm.hessian(lambda v: lm.sum(lm.erfinv(v)))(lm.constant([0.5, -0.25])).numpy()[0, 1] == 0
 
 
 def test_gamma_functions():
