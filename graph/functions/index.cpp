@@ -37,7 +37,7 @@ Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
                     "each step is the distance from one element to the next", "pass a step other than 0");
   if (b.step > 0) {
     b.begin = start.value_or(0);
-    b.end = stop.value_or(kEnd);
+    b.end = stop && *stop < kFarthest ? *stop : kEnd;
     return b;
   }
   auto place = [&](int64_t i) {  // counted from the front; -1 is before the first

@@ -54,7 +54,10 @@ int64_t sliced_length(int64_t begin, int64_t end, int64_t step, int64_t length) 
 Dim sliced_length(int64_t begin, int64_t end, int64_t step, Dim length) {
   if (length.known()) return Dim(sliced_length(begin, end, step, length.number()));
   auto unknown = [&](const char* why) {
-    return bad_slice("slice", cat("the length of ", begin, ":", end, ":", step, " of ", length, " elements is not known"), why,
+    const auto place = [](int64_t i, bool outermost) { return outermost ? std::string() : cat(i); };  // as it is written
+    const std::string written =
+        cat(place(begin, begin == (step > 0 ? 0 : kEnd)), ":", place(end, end == (step > 0 ? kEnd : -1)), ":", step);
+    return bad_slice("slice", cat("the length of ", written, " of ", length, " elements is not known"), why,
                      "slice an axis of known length, or with step 1 or -1");
   };
   if (step == -1 && begin == kEnd) return end < 0 ? length : length - Dim(end) - Dim(1);

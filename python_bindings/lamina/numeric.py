@@ -22,8 +22,13 @@ def _pair(a, b):
     """Both as tensors of one dtype, by the rule of arithmetic, and broadcast."""
     a, b = (x if isinstance(x, (Tensor, int, float)) else _tensor(x) for x in (a, b))
     zero = (_c.add if any(isinstance(x, Tensor) and _is_complex(x) for x in (a, b)) else _c.maximum)(a, b)
-    like = lambda x: _c.broadcast_to(_c.astype(x, zero.dtype), zero.shape) if isinstance(x, Tensor) else _c.full_like(zero, x)
+    like = lambda x: _spread(_c.astype(x, zero.dtype), zero) if isinstance(x, Tensor) else _c.full_like(zero, x)
     return like(a), like(b)
+
+
+def _spread(x, like):
+    """x with the shape of `like`, to which it broadcasts and whose lengths may be open."""
+    return _c.where(_c.ones_like(like, "bool"), x, _c.zeros_like(like, x.dtype)) if None in like.shape else _c.broadcast_to(x, like.shape)
 
 
 def _floating(x):
@@ -183,7 +188,7 @@ def broadcast_arrays(*tensors) -> list:
     like = _c.zeros_like(tensors[0], "float32")
     for x in tensors[1:]:
         like = like + _c.zeros_like(x, "float32")
-    return [_c.broadcast_to(x, like.shape) for x in tensors]
+    return [_spread(x, like) for x in tensors]
 
 
 # --- products ---

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from elementwise_rows import ROWS
 
 import lamina as lm
 
@@ -49,6 +50,50 @@ def test_open_lengths_that_meet_in_an_op_are_equal(name):
         traced(*arguments(specs, [5, *[7] * (len(specs) - 1)]))
     assert isinstance(e.value, lm.errors.Error)
     assert traced.trace_count == 1 and np.all(np.isfinite(np.asarray(lm.tree.flatten(traced(*given))[0][0])))
+
+
+ELEMENTWISE = {**{name: (getattr(lm, name), row.kinds) for name, row in ROWS.items()}, **{name: (getattr(lm, name), "n") for name in ("angle", "conj", "digamma", "erfinv", "imag", "lgamma", "real", "signbit", "selu", "hard_sigmoid", "zeros_like", "ones_like")},
+               **{name: (getattr(lm, name), "nn") for name in ("allclose", "complex", "copysign", "hypot", "isclose", "nextafter", "vecdot", "remainder", "vdot")}, "clip": (lambda x: lm.clip(x, -1, 1), "n"), "where": (lambda a, b: lm.where(a > b, a, b), "nn"),
+               "broadcast_arrays": (lambda a, b: lm.broadcast_arrays(a, b)[1], "nn"), "clip between": (lambda a, b: lm.clip(a, b, b + 1), "nn"), "xp.conj": (lm.xp.conj, "n"), "xp.round": (lm.xp.round, "n")}
+OF_COMPLEX = ("abs", "angle", "conj", "exp", "imag", "isnan", "log", "neg", "real", "sign", "sqrt", "square", "add", "div", "equal", "isclose", "allclose", "mul", "pow", "sub", "vecdot", "vdot", "where", "zeros_like", "xp.conj", "xp.round")
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *(f"{n} of complex" for n in OF_COMPLEX)])
+def test_elementwise_functions_take_open_lengths(name):
+    rng, (fn, kinds) = np.random.default_rng(1), ELEMENTWISE[name.removesuffix(" of complex")]
+    if name == "where of complex":
+        fn = lambda a, b: lm.where(lm.real(a) > 0, a, b)
+    dtype = "complex64" if "of complex" in name else "bool" if "b" in kinds else I if "i" in kinds else F
+
+    def sample(*shape):
+        x = rng.uniform(1.1, 2, shape) if "o" in kinds else rng.uniform(0.1, 0.9, shape)
+        return (rng.integers(0, 5, shape) if dtype == I else x + 1j * x[::-1] if dtype == "complex64" else x > 0.5 if dtype == "bool" else x).astype(dtype)
+
+    for dims in ([None], [None, 3], [3, None], ["n"]):
+        traced = lm.function(fn, input_signature=[lm.TensorSpec(dims, dtype)] * len(kinds))
+        for n in (4, 3):
+            given = [sample(*[d if isinstance(d, int) else n for d in dims]) for _ in kinds]
+            np.testing.assert_allclose(traced(*given).numpy(), fn(*map(lm.constant, given)).numpy(), rtol=1e-4, atol=1e-6)
+        assert traced.trace_count == 1
+
+
+def test_operands_of_fewer_axes_meet_open_lengths():
+    for fn in (lm.complex, lm.copysign, lm.hypot, lm.isclose, lm.nextafter, lambda a, b: lm.broadcast_arrays(a, b)[1]):
+        traced = lm.function(fn, input_signature=[lm.TensorSpec([None, 3]), lm.TensorSpec([3])])
+        for n in (2, 5):
+            a, b = np.arange(3.0 * n, dtype=F).reshape(n, 3), np.float32([1, -2, 0])
+            assert np.array_equal(traced(a, b).numpy(), fn(lm.constant(a), lm.constant(b)).numpy())
+    slopes = lm.function(lm.grad(lambda a, b: lm.sum(lm.abs(lm.complex(a, b))), argnums=(0, 1)), input_signature=[lm.TensorSpec([None, 3]), lm.TensorSpec([3])])
+    for got, wanted in zip(slopes(np.full((4, 3), 3, F), np.full(3, 4, F)), (np.full((4, 3), 0.6), np.full(3, 3.2))):
+        np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-6)
+
+
+def test_a_step_over_an_open_length_is_refused_as_it_is_written():
+    for key, text in ((slice(None, None, 2), "::2"), (slice(1, None, 2), "1::2"), (slice(None, None, -2), "::-2"), (slice(None, -1, 3), ":-1:3")):
+        with pytest.raises(lm.errors.InvalidArgument, match=f"the length of {text} of "):
+            lm.function(lambda x, key=key: x[key], input_signature=[lm.TensorSpec([None])])(np.ones(4, F))
+    whole = lm.function(lambda x: x[0:2**62], input_signature=[lm.TensorSpec([None])])
+    assert whole(np.ones(4, F)).shape == (4,) and whole(np.ones(7, F)).shape == (7,)
 
 
 def test_only_lengths_that_meet_are_equal():
