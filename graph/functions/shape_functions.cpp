@@ -409,7 +409,7 @@ Tensor linspace(double start, double stop, int64_t count, bool end, DType dtype)
   const double steps = double(end ? count - 1 : count);
   for (int64_t i = 0; i < count; ++i) {
     values[i] = i == 0 ? start : end && i == count - 1 ? stop : start + (stop - start) * (double(i) / steps);
-    if (!is_floating(dtype)) values[i] = std::floor(values[i]);
+    if (is_integer(dtype)) values[i] = std::floor(values[i]);
   }
   return astype(Operand(constant(values, type), CallSite()), dtype);
 }

@@ -170,7 +170,9 @@ def cond(a, p=None):
     a = _matrix("cond", a)
     if p in (None, 2, -2):
         s = svdvals(a)
-        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+        above, below = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
+        none = _c.equal(below, 0)
+        return _c.where(none, math.inf, above / _c.where(none, 1.0, below))
     return matrix_norm(a, p) * matrix_norm(inv(a), p)
 
 

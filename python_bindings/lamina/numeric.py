@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 from . import _border, _core as _c, errors
 from ._core import Tensor, Variable
@@ -316,19 +317,27 @@ def bincount(x, weights=None, minlength: int = 0, length: int | None = None):
 
 def histogram(x, bins=10, range=None, weights=None, density: bool = False):
     """(counts, edges): how many elements lie in each bin. bins: how many between the bounds of `range`, by default the least and the largest element; or the
-    edges. The last bin contains its upper edge. Counts are int64, with weights or density floating. Elements outside count nowhere."""
+    edges, ascending. The last bin contains its upper edge. Counts are int64, with weights or density floating. Elements outside count nowhere. Bounds that are not
+    finite are refused, outside of traced functions also where they follow from data."""
     x = _c.reshape(_tensor(x), [-1])
     x = x if _is_floating(x) else _c.astype(x, "float64")
-    if isinstance(bins, int) and not isinstance(bins, bool):
+    if hasattr(bins, "__index__") and getattr(bins, "ndim", 0) == 0 and not isinstance(bins, (bool, Tensor, Variable)):
+        bins = operator.index(bins)
         if bins < 1:
             raise errors.InvalidArgument(f"histogram: {bins} bins", why="there is at least one", fix="pass 1 or more")
-        low, high = (_c.min(x), _c.max(x)) if range is None and x.size else (_c.astype(_c.constant(float(v)), x.dtype) for v in (range or (0, 1)))
+        low, high = (_c.min(x), _c.max(x)) if range is None and x.size else (_c.astype(_c.constant(float(v)), x.dtype) for v in ((0, 1) if range is None else range))
+        if range is not None or _c.executing_eagerly():
+            least, most = range if range is not None else (low.item(), high.item())
+            if not (math.isfinite(least) and math.isfinite(most) and least <= most):
+                raise errors.InvalidArgument(f"histogram: the bounds are {least} and {most}", why="bins lie between two finite numbers, the lower one first", fix="pass range=(low, high)")
         flat = _c.equal(low, high)
         low, high = _c.where(flat, low - 0.5, low), _c.where(flat, high + 0.5, high)
         edges = low + (high - low) * _c.astype(_c.linspace(0, 1, bins + 1, dtype="float64"), x.dtype)
         edges = _c.concat([edges[:-1], _c.reshape(high, [1])])
     else:
         edges = _c.astype(_tensor(bins), x.dtype)
+        if edges.ndim != 1 or (edges.shape[0] or 0) < 2 or (_c.executing_eagerly() and not _c.all(edges[1:] >= edges[:-1]).item()):
+            raise errors.InvalidArgument(f"histogram: the edges are {errors.shown(bins)}", why="a bin lies between two neighbours of an ascending vector", fix="pass how many bins, or their edges in order")
         bins = edges.shape[0] - 1
     place = _c.searchsorted(edges, x, "right") - 1
     place = _c.where(_c.equal(x, edges[-1]), bins - 1, place)
@@ -345,7 +354,12 @@ def histogram(x, bins=10, range=None, weights=None, density: bool = False):
 
 def _without(x, value):
     x = _tensor(x)
-    return _c.where(_c.isnan(x), value, x) if _is_floating(x) else x
+    return _c.where(_c.isnan(x), value, x) if _is_floating(x) or _is_complex(x) else x
+
+
+def _fractions(x):
+    x = _tensor(x)
+    return x if _is_complex(x) else _floating(x)
 
 
 def nansum(x, axis=None, keepdims: bool = False):
@@ -378,24 +392,28 @@ def nanmin(x, axis=None, keepdims: bool = False):
 
 def nanmean(x, axis=None, keepdims: bool = False):
     """The mean of the elements that are not NaN; NaN where all are."""
-    x = _floating(x)
-    return nansum(x, axis, keepdims) / _c.sum(_c.astype(_c.logical_not(_c.isnan(x)), x.dtype), axis, keepdims)
+    x = _fractions(x)
+    wide = _widened(x)
+    return _narrowed(nansum(wide, axis, keepdims) / _c.sum(_c.astype(_c.logical_not(_c.isnan(wide)), wide.dtype), axis, keepdims), x)
 
 
 def nanvar(x, axis=None, keepdims: bool = False, ddof: float = 0):
     """The variance of the elements that are not NaN; their number less ddof divides."""
-    x = _floating(x)
-    there = _c.logical_not(_c.isnan(x))
-    deviation = _c.where(there, x - nanmean(x, axis, True), 0.0)
-    count = _c.sum(_c.astype(there, x.dtype), axis, keepdims)
-    return _c.sum(_c.square(deviation), axis, keepdims) / _c.maximum(count - ddof, 0.0)
+    x = _fractions(x)
+    wide = _widened(x)
+    there = _c.logical_not(_c.isnan(wide))
+    deviation = _c.where(there, wide - nanmean(wide, axis, True), 0.0)
+    squares = _c.square(_c.abs(deviation) if _is_complex(x) else deviation)
+    count = _c.sum(_c.astype(there, squares.dtype), axis, keepdims)
+    return _narrowed(_c.sum(squares, axis, keepdims) / _c.maximum(count - ddof, 0.0), x)
 
 
 def nanstd(x, axis=None, keepdims: bool = False, ddof: float = 0):
     """The root of nanvar; its gradient at 0 is 0."""
-    v = nanvar(x, axis, keepdims, ddof)
+    x = _fractions(x)
+    v = nanvar(_widened(x), axis, keepdims, ddof)
     zero = _c.equal(v, 0)
-    return _c.where(zero, 0.0, _c.sqrt(_c.where(zero, 1.0, v)))
+    return _narrowed(_c.where(zero, 0.0, _c.sqrt(_c.where(zero, 1.0, v))), x)
 
 
 # --- of each element ---

@@ -287,6 +287,13 @@ def test_clip_takes_bounds_that_the_dtype_does_not_hold(dtype):
                 assert got.dtype.name == dtype and got.numpy().tolist() == wanted.tolist()
 
 
+def test_sums_have_the_dtype_that_is_asked_for():
+    x = xp.asarray([[1, 2], [0, 0]])
+    assert xp.sum(x, axis=1, dtype=xp.bool).tolist() == [True, False] and xp.prod(x, dtype=xp.bool).tolist() is False
+    assert xp.cumulative_sum(x, axis=0, dtype=xp.bool).tolist() == [[True, True], [True, True]] and xp.sum(x, dtype=xp.bool).dtype == xp.bool
+    assert xp.cumulative_sum(x[0], dtype=xp.bool, include_initial=True).tolist() == [False, True, True]
+
+
 def test_axes_that_the_standard_refuses():
     x = xp.ones((2, 3))
     for axis in (-5, -4, 3, 7):

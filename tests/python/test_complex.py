@@ -194,6 +194,7 @@ def test_casts():
     with pytest.raises(lm.errors.TypeMismatch, match="lm.real"):
         lm.astype(lm.constant(Z), "float64")
     close(lm.complex(lm.constant(Z.real), lm.constant(Z.imag)), Z)
+    assert lm.linspace(0, 1, 3, dtype="complex64").tolist() == [0, 0.5, 1]
     close(lm.as_complex(lm.as_real(lm.constant(Z))), Z)
 
 

@@ -190,6 +190,8 @@ def test_rank_and_condition_of_deficient_matrices():
     np.testing.assert_allclose(la.pinv(lm.constant(a)).numpy(), nl.pinv(a), atol=1e-10)
     sign, log = la.slogdet(lm.constant(a[:, :4] * 0))
     assert sign.item() == 0 and log.item() == -np.inf and la.det(lm.zeros((2, 2))).item() == 0
+    for p in (None, 2, -2):
+        assert la.cond(lm.constant(np.stack([np.zeros((2, 2)), np.diag([1.0, 0])])), p).tolist() == [np.inf, 0 if p == -2 else np.inf]
     equal = lm.grad(lambda x: lm.sum(la.eigh(sym(x))[0]))(lm.constant(np.eye(3)))  # equal eigenvalues
     np.testing.assert_allclose(equal.numpy(), np.eye(3), atol=1e-12)
 

@@ -99,6 +99,13 @@ def test_integers_that_the_other_dtype_does_not_hold():
     assert lm.bincount(np.array([1, 2, 1], "uint64")).tolist() == [0, 2, 1]
 
 
+def test_histograms_without_bounds_are_refused():
+    for options in ({}, {"range": (3, 1)}, {"range": (0, math.inf)}, {"bins": [1.0, 0.0]}, {"bins": 2.5}, {"bins": [1.0]}, {"bins": True}):
+        with pytest.raises(lm.errors.InvalidArgument, match="histogram: "):
+            lm.histogram([1.0, math.nan], **options)
+    assert lm.histogram([1.0, math.nan, 2.0], range=(1, 3))[0].sum().item() == 2 and lm.histogram([1.0, 2.0], np.int64(3))[0].tolist() == [1, 0, 1] and lm.histogram([1.0, 2.0], [1, 1, 2])[0].tolist() == [0, 2]
+
+
 def test_counts():
     i, w = rng.integers(0, 6, 20), X.ravel()[:20]
     for options in ({}, {"minlength": 9}, {"weights": w}):
@@ -128,6 +135,20 @@ def test_functions_that_leave_nan_out(name):
         for axis in (None, 0, 1):
             for keepdims in (False, True):
                 same(getattr(lm, name)(y, axis, keepdims), getattr(np, name)(y, axis, keepdims=keepdims), 1e-12)
+
+
+@pytest.mark.parametrize("name", ("nansum", "nanprod", "nanmean", "nanvar", "nanstd"))
+def test_complex_functions_that_leave_nan_out(name):
+    z = X + 1j * X[::-1]
+    z[0, 0], z[1, 2] = np.nan, complex(1, np.nan)
+    for axis in (None, 0, 1):
+        same(getattr(lm, name)(z, axis), getattr(np, name)(z, axis), 1e-12)
+
+
+def test_statistics_of_half_types_compute_in_float32():
+    assert lm.nanmean(lm.ones(70000, "float16")).item() == 1 and lm.nanstd(lm.constant([300.0, -300.0], "float16")).item() == 300
+    for f in (lm.nanmean, lm.nanvar, lm.nanstd, lm.median):
+        assert f(lm.ones(3, "bfloat16")).dtype == lm.bfloat16
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -303,14 +303,19 @@ def _wide(x, dtype):
     return _c.astype(x, wanted)
 
 
+def _of(dtype, y):
+    """The result in the dtype that was asked for: that of bools is counted."""
+    return y if dtype is None else _c.astype(y, dtype)
+
+
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     """The sum over axes; narrow integers are added as int64 or uint64."""
-    return _c.sum(_wide(array("sum", x), dtype), axis, keepdims)
+    return _of(dtype, _c.sum(_wide(array("sum", x), dtype), axis, keepdims))
 
 
 def prod(x, /, *, axis=None, dtype=None, keepdims=False):
     """The product over axes; narrow integers are multiplied as int64 or uint64."""
-    return _c.prod(_wide(array("prod", x), dtype), axis, keepdims)
+    return _of(dtype, _c.prod(_wide(array("prod", x), dtype), axis, keepdims))
 
 
 def _running(op, start, name, x, axis, dtype, include_initial):
@@ -319,12 +324,12 @@ def _running(op, start, name, x, axis, dtype, include_initial):
         raise errors.InvalidArgument(f"{name}: the array has {x.ndim} axes", why="only a vector needs no axis", fix="pass axis=")
     axis = 0 if axis is None else axis
     x = _wide(x, dtype)
-    y = op(x, axis)
+    y = _of(dtype, op(x, axis))
     if not include_initial:
         return y
     shape = list(y.shape)
     shape[axis] = 1
-    return _c.concat([_c.full(shape, start, y.dtype), y], axis)
+    return _c.concat([_c.astype(_c.full(shape, start), y.dtype), y], axis)
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
