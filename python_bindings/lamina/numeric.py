@@ -514,18 +514,23 @@ def erfinv(y):
     return _in_double(_erfinv)(y)
 
 
-def _above(x, least):
-    """(x + k, the terms x, x + 1, ..., x + k - 1) with x + k >= least for x > 0; terms are 1 where x is large already."""
-    terms = [_c.where(x + i < least, x + i, 1.0) for i in range(least)]
-    shift = sum(_c.astype(x + i < least, x.dtype) for i in range(least))
-    return x + shift, terms
+def _above(x, least, most):
+    """(x + k, k) and the terms x, x + 1, ..., x + k - 1, with x + k near least or beyond and k at most `most`; terms are 1 from the k-th on."""
+    k = _c.clip(_c.ceil(least - x), 0.0, float(most))
+    return x + k, k, [_c.where(k > i, x + i, 1.0) for i in range(most)]
+
+
+# log gamma(2 + z) is (1 - 0.577...) z and the sum of these times z^2, z^3, ...: (-1)^k (zeta(k) - 1) / k. Abramowitz and Stegun 1964, 6.1.33.
+_NEAR_2 = (0.3224670334241132, -0.0673523010531981, 0.020580808427784546, -0.007385551028673986, 0.0028905103307415234, -0.001192753911703261, 0.0005096695247430425, -0.00022315475845357939,
+           9.945751278180853e-05, -4.492623673813314e-05, 2.050721277567069e-05, -9.439488275268397e-06, 4.374866789907488e-06, -2.039215753801366e-06, 9.55141213040742e-07, -4.492469198764566e-07,
+           2.1207184805554665e-07, -1.0043224823968099e-07, 4.7698101693639804e-08, -2.2711094608943164e-08, 1.0838659214896955e-08, -5.183475041970047e-09, 2.4836745438024785e-09, -1.1921401405860912e-09)
 
 
 @custom_gradient
 def _lgamma(x):
     negative = x < 0.5
     v = _c.where(negative, 1 - x, x)
-    z, terms = _above(_c.minimum(v, 1e300), 10)
+    z, _, terms = _above(_c.minimum(v, 1e300), 10, 8)  # v < 2.5 is below
     below = terms[0]
     for term in terms[1:]:
         below = below * term
@@ -534,6 +539,11 @@ def _lgamma(x):
     series = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square * (1 / 1188 - square * 691 / 360360)))))
     y = (z - 0.5) * _c.log(z) - z + 0.9189385332046727 + series - _c.log(below)
     y = _c.where(v > 1e300, v * (_c.log(v) - 1), y)
+    at_1, near = v < 1.5, v < 2.5  # around 1 and 2, where the result is 0
+    z, rest = _c.where(near, _c.where(at_1, v - 1, v - 2), 0.0), 0.0
+    for factor in reversed(_NEAR_2):
+        rest = rest * z + factor
+    y = _c.where(near, z * (0.4227843350984671 + z * rest) - _c.log(_c.where(at_1, v, 1.0)), y)
     fraction = x - _c.round(x)
     pole = _c.logical_and(negative, _c.equal(fraction, 0))
     sine = _c.abs(_c.sin(math.pi * _c.where(_c.logical_or(pole, _c.isinf(x)), 0.5, fraction)))
@@ -552,8 +562,8 @@ def _digamma(x):
     pole = _c.logical_and(negative, whole)
     safe = _c.where(_c.logical_or(pole, _c.isinf(x)), 0.25, x)
     v = _c.where(negative, 1 - safe, safe)
-    z, terms = _above(v, 10)
-    below = sum(_c.where(v + i < 10, _c.reciprocal(term), 0.0) for i, term in enumerate(terms))
+    z, k, terms = _above(v, 10, 10)
+    below = sum(_c.where(k > i, _c.reciprocal(term), 0.0) for i, term in enumerate(terms))
     inverse = _c.square(_c.reciprocal(z))
     series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132 - inverse * (691 / 32760 - inverse / 12))))))
     y = _c.log(z) - 0.5 / z - series - below

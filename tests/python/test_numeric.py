@@ -192,6 +192,13 @@ def test_gamma_functions():
     x = np.concatenate([rng.uniform(-9.9, 30, 800), [1e-5, 1e10, 0.5, 1, 2, 1e300, 170.5]])
     same(lm.lgamma(x), [math.lgamma(v) for v in x], 1e-12, 3e-14)
     same(lm.lgamma(x.astype("float32")[:-2]), [math.lgamma(v) for v in x.astype("float32")[:-2]], 2e-7, 1e-14)
+    near = np.concatenate([10.0 ** -np.arange(5, 16), -(10.0 ** -np.arange(5, 16)), [0.0]])  # the digits that libraries lose around 1 and 2
+    for at, first, second in ((1, -0.5772156649015329, math.pi**2 / 12), (2, 0.42278433509846713, math.pi**2 / 12 - 0.5)):
+        e = at + near - at  # as x holds it
+        same(lm.lgamma(at + near), e * first + e**2 * second - e**3 * (0.40068563438653143 - (at == 2) / 3), 1e-14)
+    assert lm.lgamma([1.0, 2.0]).tolist() == [0, 0]
+    x = np.linspace(0.5, 12, 3000)
+    same(lm.lgamma(x + 1) - lm.lgamma(x), np.log(x), 0, 2e-14)
     assert lm.lgamma([0.0, -1.0, math.inf, -math.inf]).numpy().tolist() == [math.inf] * 4 and math.isnan(lm.lgamma(math.nan).item())
     same(lm.digamma([1.0, 0.5, 10.0, -0.5, 0.1]), [-0.5772156649015329, -1.9635100260214235, 2.251752589066721, 0.03648997397857652, -10.423754940411076], 2e-7)
     same(lm.digamma(np.array([1.0, 0.5, 10.0, -0.5, 0.1])), [-0.5772156649015329, -1.9635100260214235, 2.251752589066721, 0.03648997397857652, -10.423754940411076], 1e-12)
