@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import operator
 
 from .. import _core, errors
 from . import lists, state
@@ -12,6 +13,9 @@ from .lists import GrowingList, Grows, as_element
 from .places import located
 from .reach import is_users, same_value
 from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
+
+
+UNROLLED = 10_000  # iterations of a Python loop that only a tensor's condition leaves, over something without a length
 
 
 def while_(test, body, get_state, set_state, names):
@@ -291,24 +295,35 @@ def for_(iterated, extra_test, body, get_state, set_state, names):
     dynamic = isinstance(iterated, (Steps, Counted, Zipped)) or in_graph(iterated)
     if not dynamic:
         refuse_items_of(iterated)
+        go_on, unrolled = True, 0
         for item in iterated:
-            if extra_test is not None:
+            if in_graph(go_on):  # the loop ended early on some path only: the rest is a branch of the graph
+                unrolled += 1
+                if unrolled > UNROLLED and operator.length_hint(iterated, -1) < 0:
+                    _refuse_endless(iterated, body)
+
+                def rest(item=item):
+                    body(item)
+                rest.__qualname__ = body.__qualname__
+                if_(go_on, rest, lambda: None, get_state, set_state, names, len(names))
+            else:
+                body(item)
+            if extra_test is not None:  # after the body: Python takes no further item once the loop is left
                 go_on = extra_test()
-                if in_graph(go_on):  # the loop ended early on some path only: the rest is a branch of the graph
-                    def rest(item=item):
-                        body(item)
-                    rest.__qualname__ = body.__qualname__
-                    if_(go_on, rest, lambda: None, get_state, set_state, names, len(names))
-                    continue
-                if not go_on:
+                if not in_graph(go_on) and not go_on:
                     break
-            body(item)
         return
     xs, item_of = _stacked(iterated)
     if xs is not None and extra_test is None:
         _GraphLoop(None, body, get_state, set_state, names, scan=(xs, item_of), runs=(first_of(xs).shape[0] or 0) > 0).run()
         return
     _counted_loop(iterated, extra_test, body, get_state, set_state, names)
+
+
+def _refuse_endless(iterated, body):
+    raise errors.ConversionFailed(f"a Python loop over {errors.a_type(iterated)} has {UNROLLED} iterations, and no end yet", where=f"in {function_of(body)}",
+                                  why="only a tensor says when it ends, which is known when the graph runs, and Python makes one iteration after the other while the function is traced",
+                                  fix="count in the graph: while condition:, or for i in lm.range(n):; or go through a list, whose length is known")
 
 
 def refuse_items_of(iterator):

@@ -43,13 +43,11 @@ def _jumps(block, kinds) -> bool:
 
 
 def _always(block) -> bool:
-    """Whether every path through the block ends with a jump (or raises)."""
+    """Whether every path through the block ends with a jump (or raises). A with statement may swallow the exception that its body leaves by."""
     for s in block:
         if isinstance(s, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
             return True
         if isinstance(s, ast.If) and _always(s.body) and _always(s.orelse):
-            return True
-        if isinstance(s, ast.With) and _always(s.body):
             return True
         if isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and s.test.value and not _jumps(s.body, (ast.Break,)):
             return True
@@ -122,7 +120,8 @@ class _Lowering:
                 out += replaced[:-1]
                 s, always = replaced[-1], False
             elif isinstance(s, ast.With):
-                s.body, flags, always = self.block(s.body)
+                s.body, flags, _ = self.block(s.body)
+                always = False
             elif isinstance(s, ast.Try):
                 s.body, flags, _ = self.block(s.body)
                 if s.orelse:
