@@ -65,3 +65,69 @@ def test_a_with_statement_may_swallow_exceptions(name):
     f = made("def f(x):\n" + textwrap.indent(SUPPRESSED[name], "    "), suppress=contextlib.suppress)
     both(f, [1.0, 2.0])
     both(f, [-1.0, -2.0])
+
+
+ANNOTATED = {
+    "python if": "if x.shape == (2,):\n    y: int = 1\nelse:\n    y: int = 2\nreturn x * y",
+    "tensor if": "if lm.sum(x) > 0:\n    y: lm.Tensor = x * 2\nelse:\n    y: lm.Tensor\n    y = x\nreturn y",
+    "loop": "for i in range(3):\n    y: 'a type' = x + i\n    x = y\nreturn x",
+    "attribute": "class Part:\n    size: int = 3\nd = {}\nfor i in range(2):\n    d['k']: int = i\n    Part.more: int = i\nreturn x * d['k'] * len(Part.__annotations__)",
+}
+
+
+@pytest.mark.parametrize("name", ANNOTATED)
+def test_variables_may_have_annotations(name):
+    both(made("def f(x):\n" + textwrap.indent(ANNOTATED[name], "    ")), [1.0, 2.0])
+
+
+class Private:
+    __w = 3.0
+
+    def parameter(self, __x): return __x * 2 if lm.sum(__x) > 0 else __x
+
+    def nested(self, x):
+        def g(y): return y * self.__w if lm.sum(y) > 0 else y
+        return g(x)
+
+    def in_lambda(self, x): return lm.grad(lambda y: lm.sum(y * y * self.__w))(x)
+
+    def local_function(self, x):
+        def __h(y): return y * 2
+        if lm.sum(x) > 0:
+            x = __h(x)
+        return x
+
+    def local(self, x):
+        __t = x * 2
+        if lm.sum(x) > 0:
+            __t = __t + 1
+        return __t
+
+    def named(self, x):
+        import math as __m
+        try: raise KeyError("a")
+        except KeyError as __e: return x * len(__e.args) * __m.pi
+
+    def inner_class(self, x):
+        class Other:
+            __w = 5.0
+            def twice(self, x): return x * self.__w if lm.sum(x) > 0 else x
+        return Other().twice(x)
+
+    def own_class(self, x): return x * Private.__w if lm.sum(x) > 0 and isinstance(self, Private) else x
+
+
+@pytest.mark.parametrize("name", [n for n in vars(Private) if not n.startswith("_")])
+def test_private_names_of_classes(name):
+    both(getattr(Private(), name), [1.0, 2.0])
+
+
+def test_private_names_of_a_local_class():
+    class Local:
+        __z = 2.0
+        k = 3.0
+
+        def method(self, x):
+            def g(y): return y * Local.k * self.__z if lm.sum(y) > 0 else y
+            return g(x)
+    both(Local().method, [1.0, 2.0])

@@ -67,32 +67,40 @@ def _name_of(function):
 
 
 def _class_name(function):
-    parts = function.__qualname__.split(".")
-    return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else None
+    """The innermost class around a function, which says what self.__x means in it."""
+    parts = getattr(function.__code__, "co_qualname", function.__qualname__).split(".")
+    return next((p for p, following in reversed(list(zip(parts, parts[1:]))) if "<locals>" not in (p, following)), None)
 
 
 def _converted_node(function):
-    return convert(function_node(function), _name_of(function), _class_name(function))
+    return convert(function_node(function), _name_of(function))
 
 
 def _converted_code(function):
     """The converted function's code object; its free variables are those of the original and the runtime."""
-    node = _converted_node(function)
+    node, class_name = _converted_node(function), _class_name(function)
     names = [*function.__code__.co_freevars, AG]
-    outer = ast.FunctionDef("factory", ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, []), [node, ast.Return(ast.Name(node.name, ast.Load()))], [], None)
+    body = [node]
+    if class_name is not None:  # the compiler replaces self.__x by self._Class__x
+        cls = ast.ClassDef(class_name, [], [], [node], [])
+        cls.type_params = []
+        body = [cls] if class_name in names else [ast.Global([class_name]), cls]  # names in the function keep their meaning
+    outer = ast.FunctionDef("factory", ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, []), body, [], None)
     outer.type_params = []
     ast.copy_location(outer, node)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True, flags=function.__code__.co_flags & _future_flags())
-    factory = next(c for c in code.co_consts if isinstance(c, types.CodeType))
-    made = next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name)
-    return _named_as_written(made, f"factory.<locals>.{node.name}", function.__qualname__)
+    made = code
+    for _ in range(2 if class_name is None else 3):  # the factory, the class, the function
+        made = next(c for c in made.co_consts if isinstance(c, types.CodeType))
+    return _named_as_written(made, function.__qualname__)
 
 
-def _named_as_written(code, generated, written):
+def _named_as_written(code, written):
     """Code whose inner functions and classes keep the user's qualified names, which Python's messages show."""
     if not hasattr(code, "co_qualname"):  # before Python 3.11
         return code
+    generated = code.co_qualname
 
     def name(text):
         return re.sub(r"\b(if_body|else_body|loop_body|loop_test|extra_test)(_\d+)?\.<locals>\.", "", text.replace(generated, written, 1))

@@ -12,8 +12,8 @@ AG = "ag__"
 _UNCONVERTED = frozenset({"locals", "globals", "vars", "eval", "exec", "dir", "isinstance", "issubclass", "hasattr", "getattr", "setattr", "type", "id"})
 
 
-def convert(node: ast.FunctionDef | ast.Lambda, name: str, class_name: str | None) -> ast.FunctionDef:
-    """The converted function, named `name`. class_name: the class of a method."""
+def convert(node: ast.FunctionDef | ast.Lambda, name: str) -> ast.FunctionDef:
+    """The converted function, named `name`."""
     if isinstance(node, ast.Lambda):
         body = [ast.copy_location(ast.Return(node.body), node.body)]
         function = ast.copy_location(ast.FunctionDef(name, node.args, body, [], None), node)
@@ -24,10 +24,9 @@ def convert(node: ast.FunctionDef | ast.Lambda, name: str, class_name: str | Non
     if not hasattr(function, "type_params"):
         function.type_params = []
     _forget_defaults(function.args)
-    if class_name:
-        _Mangle(class_name).visit(function)
     docstring = function.body[:1] if ast.get_docstring(function, clean=False) is not None else []
     function.body = function.body[len(docstring):] or [ast.copy_location(ast.Pass(), function)]
+    _Unannotated(function).visit(function)
     _Appends(function).visit(function)
     lower_jumps(function)
     Liveness(function)
@@ -45,38 +44,34 @@ def _forget_defaults(args: ast.arguments):
     args.kw_defaults = [d if d is None else ast.copy_location(ast.Constant(None), d) for d in args.kw_defaults]
 
 
-class _Mangle(ast.NodeTransformer):
-    """Replaces self.__x by self._Class__x, because the converted code is outside of the class."""
+class _Own(ast.NodeTransformer):
+    """Visits a function's own statements, not those of functions and classes in it."""
 
-    def __init__(self, class_name):
-        self.prefix = "_" + class_name.lstrip("_")
+    def __init__(self, function):
+        self.function = function
 
-    def mangled(self, name):
-        return self.prefix + name if name.startswith("__") and not name.endswith("__") else name
+    def visit_FunctionDef(self, node):
+        return self.generic_visit(node) if node is self.function else node
 
-    def visit_Attribute(self, node):
-        self.generic_visit(node)
-        node.attr = self.mangled(node.attr)
-        return node
-
-    def visit_Name(self, node):
-        node.id = self.mangled(node.id)
-        return node
+    visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_FunctionDef
 
 
-class _Appends(ast.NodeTransformer):
+class _Unannotated(_Own):
+    """Turns `y: int = 1` into `y = 1`: Python does not evaluate annotations in functions, and an inner function's names shared with it must have none."""
+
+    def visit_AnnAssign(self, node):
+        return ast.copy_location(ast.Assign([node.target], node.value) if node.value is not None else ast.Pass(), node)
+
+
+class _Appends(_Own):
     """Turns the statement out.append(x) on a local list into an assignment, because the list may be a value of the graph."""
 
     def __init__(self, function):
         args = function.args
         own = {a.arg for a in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg] if a is not None}
         outer = {n for s in ast.walk(function) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
-        self.function, self.own = function, (own | written(function.body)) - outer
-
-    def visit_FunctionDef(self, node):
-        return self.generic_visit(node) if node is self.function else node
-
-    visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_FunctionDef
+        super().__init__(function)
+        self.own = (own | written(function.body)) - outer
 
     def visit_Expr(self, node):
         call = node.value
