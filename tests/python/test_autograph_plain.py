@@ -131,3 +131,80 @@ def test_private_names_of_a_local_class():
             def g(y): return y * Local.k * self.__z if lm.sum(y) > 0 else y
             return g(x)
     both(Local().method, [1.0, 2.0])
+
+
+# --- Python numbers that meet tensors ---
+
+MEETINGS = {
+    "if": "y = x\nif p > 0: y = V\nreturn y", "else": "y = V\nif p > 0: y = x\nreturn y", "loop": "y = x\nfor i in range(p): y = V\nreturn y", "before a loop": "y = V\nfor i in range(p): y = x\nreturn y",
+    "append": "out = []\nfor i in range(p):\n    out.append(x)\n    out.append(V)\nreturn out[1]", "started list": "out = [V]\nfor i in range(p): out.append(x)\nreturn out[0]",
+    "item": "out = []\nfor i in range(p): out.append(x)\nout[0] = V\nreturn out[0]",
+}
+ELSEWHERE = ("else", "before a loop")  # the result is x
+
+
+def meetings(*values):
+    """(name, dtype, value); NumPy's numbers have a dtype of their own except in lists."""
+    return pytest.mark.parametrize("name, dtype, value", [(n, *v) for n in MEETINGS for v in values if "out" in MEETINGS[n] or type(v[1]).__module__ != "numpy"])
+
+
+@meetings(("float64", 0.1), ("float64", 1e300), ("int64", 2 ** 40), ("uint64", 2 ** 63 + 1), ("complex128", 0.1), ("float64", np.float64(0.1)), ("uint8", np.int32(30)))
+def test_a_number_takes_the_dtype_of_the_tensor_that_it_meets(name, dtype, value):
+    f = made("def f(x, p):\n" + textwrap.indent(MEETINGS[name], "    "), V=value)
+    got = lm.function(f)(c(1, dtype=dtype), c(2))
+    assert got.dtype == getattr(lm, dtype) and got.numpy() == np.asarray(1 if name in ELSEWHERE else value, dtype)
+
+
+@meetings(("uint8", 300), ("uint32", -1), ("int32", 2.7), ("int32", 2 ** 40), ("bool", 5), ("uint8", np.int64(300)), ("int32", np.float64(2.7)))
+def test_a_number_that_a_tensor_cannot_hold_is_refused(name, dtype, value):
+    f = made("def f(x, p):\n" + textwrap.indent(MEETINGS[name], "    "), V=value)
+    with pytest.raises(lm.errors.TypeMismatch):
+        lm.function(f)(c(1, dtype=dtype) if dtype != "bool" else c(True), c(2))
+
+
+def test_large_integers_of_both_branches_are_int64():
+    assert int(lm.function(lambda p: 2 ** 40 if p else 1)(c(True))) == 2 ** 40
+
+
+def test_zero_has_a_sign():
+    assert [np.signbit(lm.function(lambda p: 0.0 if p else -0.0)(c(p)).numpy()) for p in (True, False)] == [False, True]
+
+    class Holder:
+        pass
+
+    def stored(p):
+        h = Holder()
+        h.a = 0.0
+        if p:
+            h.a = -0.0
+        return h.a
+    assert [np.signbit(lm.function(stored)(c(p)).numpy()) for p in (True, False)] == [True, False]
+
+
+RANGES = [("uint8", (2, "n"), 1), ("uint8", (0, "n", 2), 255), ("int8", (0, "n", 2), 127), ("uint8", ("n", 0, -1), 5), ("int8", ("n", -128, -50), 100), ("uint32", ("n",), 0), ("int64", ("n",), -2 ** 40),
+          ("uint64", (3, "n"), 0), ("int32", (2 ** 31 - 3, "n", 4), 2 ** 31 - 1), ("uint8", ("n", 9), 3), ("int32", ("n",), -5)]
+
+
+@pytest.mark.parametrize("dtype, bounds, n", RANGES)
+@pytest.mark.parametrize("order", ["", "reversed"])
+def test_the_count_of_a_range_does_not_overflow(dtype, bounds, n, order):
+    text = ", ".join(map(str, bounds))
+    f = made(f"def f(n):\n    k, s = c(0), c(0, dtype=lm.int64)\n    for i in {order}(range({text})):\n        k, s = k + 1, s * 3 + lm.astype(i, lm.int64)\n    return k, s")
+    k, s = lm.function(f)(c(n, dtype=dtype))
+    items = list(range(*(n if b == "n" else b for b in bounds)))
+    items = items[::-1] if order else items
+    want = 0
+    for i in items:
+        want = (want * 3 + i + 2 ** 63) % 2 ** 64 - 2 ** 63
+    assert (int(k), int(s)) == (len(items), want)
+
+
+def test_a_range_of_more_than_int32_goes_on():
+    def f(n):
+        k = 0
+        for _ in range(n):
+            k += 1
+            if k == 3:
+                break
+        return k
+    assert [int(lm.function(f)(c(3 * 10 ** 9, dtype=d))) for d in ("int64", "uint32")] == [3, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 from .. import _core, errors
 from . import state
 from .lists import GrowingList
+from .numbers import alone, as_number, takes
 from .places import is_users_code, located
 from .reach import same_parts
 from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
@@ -185,7 +186,9 @@ class _Branches:
             if not is_state(value) or self.unmoved(value) and ("moved", label) not in self.hints:
                 continue
             if (label, way, "as") in self.hints and type(value) in NUMBERS:
-                value = _core.astype(_core.constant(value), self.hints[label, way, "as"])
+                value = as_number(value, self.hints[label, way, "as"])
+            elif (not way) not in self.results:
+                value = alone(value)
             out[label] = frozen(value)
         return out
 
@@ -240,8 +243,10 @@ def _compare(names, results, hints, function):
                                                  fix=f"give '{name}' a value in the other branch too, or before the if")
             elif type(mine) in NUMBERS and isinstance(other, (Tensor, Variable)) and not isinstance(other, bool):
                 usual = _core.float32 if type(mine) is float else _core.int32
-                if (name, which, "as") not in hints and other.dtype != usual and (type(mine) is not float or "float" in str(other.dtype)) and type(mine) is not bool:
+                if (name, which, "as") not in hints and other.dtype != usual and takes(mine, other.dtype):
                     again[name, which, "as"] = other.dtype
+            elif type(mine) is int and type(other) is int and (name, which, "as") not in hints and alone(mine) is mine and alone(other) is not other:
+                again[name, which, "as"] = _core.int64
         first, second = values[True], values[False]
         if isinstance(first, list) and isinstance(second, list) and len(first) != len(second):
             raise errors.InvalidArgument(f"the list '{name}' has {_count(first)} in one branch of an if and {_count(second)} in the other", where=f"in {function}",

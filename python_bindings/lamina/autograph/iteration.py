@@ -6,45 +6,63 @@ import builtins
 from .. import _core, errors
 from .lists import length_of, of_length
 
-Tensor = _core.Tensor
+Tensor, Variable = _core.Tensor, _core.Variable
 
 
 class Steps:
     """range(start, stop, step) with tensors, as iterated by a loop of the graph."""
 
-    def __init__(self, start, stop=None, step=1):
-        self.start, self.stop, self.step = (0, start, step) if stop is None else (start, stop, step)
+    def __init__(self, start, stop=None, step=1, dtype=None):
+        start, stop, step = (0, start, step) if stop is None else (start, stop, step)
+        self.start, self.stop, self.step = (v.read() if isinstance(v, Variable) else v for v in (start, stop, step))
+        dtypes = [v.dtype for v in (self.stop, self.start, self.step) if isinstance(v, Tensor)]
+        self.dtype = dtype or dtypes[0]
+        self.floating = any("float" in str(d) for d in dtypes) or any(isinstance(v, float) for v in (self.start, self.stop, self.step))
+        self.plain = self.floating or self.dtype in (_core.int32, _core.int64) and all(d == self.dtype for d in dtypes)  # items need no wider dtype
+
+    def __iter__(self):
+        raise errors.ConversionFailed("a range of a tensor cannot be gone through by Python", why="its length is known when the graph runs, and Python takes one item after the other while the function is traced",
+                                      fix="write for i in range(n):; lists that go with it as tensors: zip(range(n), lm.constant(list))")
+
+    def wide(self):
+        """start, stop and step, integers as int64: their differences may not fit their own dtype."""
+        parts = self.start, self.stop, self.step
+        return parts if self.floating else tuple(_core.astype(v, _core.int64) if isinstance(v, Tensor) else v for v in parts)
 
     def count(self):
         """The number of items: an int, or an int32 tensor."""
-        start, stop, step = self.start, self.stop, self.step
+        start, stop, step = self.wide()
         if isinstance(step, int) and step == 0:
             raise errors.InvalidArgument("range: a step of 0 goes nowhere", why="it never comes to its end", fix="pass a step that is not 0")
         if isinstance(step, int) and step == 1:
-            count = stop - start
+            count = self.stop if type(start) is int and start == 0 else stop - start
         elif isinstance(step, int):
             count = (stop - start + (step - 1 if step > 0 else step + 1)) // step
         else:
-            count = _core.ceil((stop - start) / step) if self.floating() else (stop - start + step - _core.sign(step)) // step
-        if isinstance(count, Tensor) and self.floating():
+            count = _core.ceil((stop - start) / step) if self.floating else (stop - start + step - _core.sign(step)) // step
+        if not isinstance(count, Tensor):
+            return count
+        if self.floating:
             count = _core.ceil(count)
-        return _core.astype(count, _core.int32) if isinstance(count, Tensor) else count
-
-    def floating(self):
-        return any(isinstance(v, float) or isinstance(v, Tensor) and "float" in str(v.dtype) for v in (self.start, self.stop, self.step))
+        elif count.dtype in (_core.int64, _core.uint32, _core.uint64):
+            count = _core.minimum(_core.maximum(count, 0), 2 ** 31 - 1)
+        return _core.astype(count, _core.int32)
 
     def at(self, i):
         """The item at an index, or at several indices."""
-        dtype = next((v.dtype for v in (self.stop, self.start, self.step) if isinstance(v, Tensor)), _core.int32)
-        return _core.astype(i, dtype) * self.step + self.start
+        if self.plain:
+            return _core.astype(i, self.dtype) * self.step + self.start
+        start, _, step = self.wide()
+        return _core.astype(_core.astype(i, _core.int64) * step + start, self.dtype)
 
     def tensor(self):
         """All items, as a tensor whose length is known at run time."""
         return self.at(of_length(self.count()))
 
     def reversed(self):
-        last = self.start + (self.count() - 1) * self.step
-        return Steps(last, self.start - self.step, -self.step)
+        start, _, step = self.wide()
+        last = start + _core.astype(self.count() - 1, self.dtype if self.floating else _core.int64) * step
+        return Steps(last, start - step, -step, self.dtype)
 
 
 class Counted:

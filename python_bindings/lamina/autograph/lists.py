@@ -4,6 +4,7 @@ from __future__ import annotations
 import builtins
 
 from .. import _core, errors
+from .numbers import alone, as_number, takes
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -76,8 +77,13 @@ def as_element(value, dtype=None):
         return value.read()
     if isinstance(value, Tensor):
         return value
-    if type(value) in (bool, int, float) or type(value).__module__ == "numpy":
-        return _core.constant(value) if dtype is None else _core.astype(_core.constant(value), dtype)
+    if type(value) in (bool, int, float):
+        return _core.constant(alone(value)) if dtype is None else as_number(value, dtype)
+    if type(value).__module__ == "numpy":
+        if dtype is not None and value.ndim == 0:
+            return as_number(value.item(), dtype)
+        made = _core.constant(value)
+        return _core.astype(made, dtype) if dtype is not None and takes(0.0, made.dtype) and takes(0.0, dtype) else made
     raise errors.ConversionFailed(f"append: {errors.a_type(value)} cannot be collected in a loop of the graph", why="the list is stacked: its elements are tensors", fix="use a list for each tensor")
 
 

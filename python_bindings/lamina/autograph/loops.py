@@ -10,6 +10,7 @@ from . import lists, state
 from .branches import if_, if_expression
 from .iteration import Counted, Steps, Zipped, first_of, item_at as _item_at, stacked as _stacked
 from .lists import GrowingList, Grows, as_element
+from .numbers import alone, as_number, takes
 from .places import located
 from .reach import is_users, same_value
 from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
@@ -135,9 +136,9 @@ class _GraphLoop:
             if isinstance(hints.get(name), Element):
                 self.state[name] = frozen(lists.started(value, hints[name].spec))
             elif name in hints:
-                self.state[name] = made(hints[name]) if type(value) is Undefined else _core.astype(_core.constant(value), hints[name])
+                self.state[name] = made(hints[name]) if type(value) is Undefined else as_number(value, hints[name])
             elif is_state(value) and (not is_container(value) or ("moved", name) in hints):
-                self.state[name] = frozen(value)
+                self.state[name] = alone(frozen(value))
             else:
                 self.fixed[name] = value  # a container, unless the body replaces it: its contents are compared separately
         self.growing = {n for n, value in zip(self.labels, self.start) if isinstance(hints.get(n), Element) or type(value) is GrowingList}
@@ -234,7 +235,7 @@ class _GraphLoop:
                 continue
             if type(before) in (int, float) and isinstance(value, (Tensor, Variable)) and name not in self.hints and tuple(value.shape) == ():
                 wanted = value.dtype
-                if wanted != given[name].dtype and (type(before) is int or "float" in str(wanted)):
+                if wanted != given[name].dtype and takes(before, wanted):
                     again[name] = wanted
             if isinstance(self.hints.get(name), Element) and type(value) is not GrowingList:
                 raise errors.InvalidArgument(f"'{name}' is a list that grows in the loop, and {describe(value)} after an iteration", where=f"in {function}",

@@ -39,7 +39,12 @@ def is_users(module) -> bool:
 
 def same_value(a, b) -> bool:
     """Whether a place still has the same value."""
-    return a is b or (type(a) is type(b) and type(a) in NUMBERS and a == b)
+    return a is b or (type(a) is type(b) and type(a) in NUMBERS and same_number(a, b))
+
+
+def same_number(a, b) -> bool:
+    """Whether two numbers of one type are equal, where 0.0 and -0.0 are two."""
+    return a == b and (a != 0 or repr(a) == repr(b))
 
 
 def same_parts(a, b) -> bool:

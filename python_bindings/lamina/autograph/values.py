@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import _core
 from .lists import GrowingList
-from .reach import NUMBERS
+from .reach import NUMBERS, same_number
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -75,7 +75,9 @@ def frozen(value):
         return type(value)._make(parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, list):
         return [frozen(v) for v in value]
-    return {k: frozen(v) for k, v in value.items()} if type(value) is dict else value
+    if type(value) is dict:
+        return {k: frozen(v) for k, v in value.items()}
+    return value
 
 
 def containers_in(value):
@@ -107,7 +109,7 @@ def same(a, b) -> bool:
     if hasattr(a, "__dict__") and not isinstance(a, type):
         return False  # a separate object on each path
     try:
-        return bool(a == b)
+        return same_number(a, b) if isinstance(a, (float, complex)) else bool(a == b)
     except Exception:
         return False
 

@@ -1,0 +1,28 @@
+"""Python numbers that meet tensors in branches, loops and lists: they take the tensor's dtype, as in arithmetic."""
+from __future__ import annotations
+
+from .. import _core, errors
+
+
+def takes(value, dtype) -> bool:
+    """Whether a Python number takes this dtype of a tensor that it meets."""
+    if type(value) is int:
+        return dtype != _core.bool or value in (0, 1)
+    return type(value) is float and any(kind in str(dtype) for kind in ("float", "complex"))
+
+
+def as_number(value, dtype):
+    """A Python number as a tensor of this dtype, which must hold it."""
+    if dtype == _core.bool and value in (0, 1):
+        return _core.constant(bool(value))
+    try:
+        return _core.constant(value, dtype=dtype)
+    except errors.InvalidArgument:
+        raise errors.TypeMismatch(f"{value} does not fit {dtype}", why="a number takes the dtype of the tensor that it meets", fix="convert the tensor: lm.astype(x, lm.int64)") from None
+
+
+def alone(value):
+    """A number that meets no tensor yet: an int that does not fit int32 is an int64, or a uint64."""
+    if type(value) is not int or -2 ** 31 <= value < 2 ** 31:
+        return value
+    return as_number(value, _core.int64 if value < 2 ** 63 else _core.uint64)
