@@ -208,3 +208,35 @@ def test_a_range_of_more_than_int32_goes_on():
                 break
         return k
     assert [int(lm.function(f)(c(3 * 10 ** 9, dtype=d))) for d in ("int64", "uint32")] == [3, 3]
+
+
+# --- `and` and `or` ---
+
+
+@pytest.mark.parametrize("operator", ["and", "or"])
+@pytest.mark.parametrize("first", [3, 0, True, False, 2.5, 0.0])
+@pytest.mark.parametrize("second", [5, 0, True, False, 1.5, 0.0])
+def test_and_and_or_of_tensors_give_an_operand(operator, first, second):
+    f, condition = made(f"def f(a, b): return a {operator} b"), made(f"def f(a, b): return 1 if a {operator} b else 2")
+    want, mixed = (first and second if operator == "and" else first or second), {type(first), type(second)} == {int, float}
+    for b in (c(second), second):
+        assert int(lm.function(condition)(c(first), b)) == (1 if want else 2)
+        if mixed:
+            with pytest.raises(lm.errors.ConversionFailed, match=f"{operator}: .* cannot be an operand beside a tensor") as error:
+                lm.function(f)(c(first), second if type(second) is float else c(second))
+            assert "lm.where" in error.value.fix
+        else:
+            assert float(lm.function(f)(c(first), b)) == float(want)
+    both(made("def f(x, s):\n    s = s or 1.0\n    return x * s"), [1.0, 2.0], 3.0)
+    both(made("def f(x, s): return (s > 0 and 2.0 or 3.0) * x"), [1.0, 2.0], -1.0)
+    both(made("def f(x, s): return x * (s or two)", two=np.float64(2.0)), [1.0, 2.0], 0.0)
+    weight = lm.Variable(0.0)
+    both(lambda x: x * (weight or 2.0), [1.0, 2.0])
+
+
+def test_and_of_a_tensor_and_an_object_is_refused():
+    with pytest.raises(lm.errors.ConversionFailed, match="and: None cannot be an operand"):
+        lm.function(lambda a: a and None)(c(1.0))
+    with pytest.raises(lm.errors.ConversionFailed, match=r"or: a tensor float32\(2,\) cannot be an operand"):
+        lm.function(lambda a: a or a)(c([1.0, 2.0]))
+    assert lm.function(lambda a, b: a > 0 and b > 0)(c([1.0, -1.0]), c([1.0, 1.0])).numpy().tolist() == [True, False]

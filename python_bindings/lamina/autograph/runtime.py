@@ -6,16 +6,19 @@ import builtins
 import operator
 import types
 
-from .. import _core
+from .. import _core, errors
 from .._loops import cond, fori_loop, scan, while_loop
 from ..reporting import check_with
 from .branches import if_, if_expression
+from .iteration import Steps
+from .lists import GrowingList
 from .loops import append, for_, refuse_items_of, while_
+from .numbers import alone, takes
 from .python_functions import BUILTINS, HEADS, check_key, contains, item, items, not_in
-from .values import Tensor, Undefined, Variable, boolean as _boolean, boolean_of as _boolean_of, in_graph, returned, value_of
+from .values import Again, Tensor, Undefined, Variable, boolean as _boolean, boolean_of as _boolean_of, describe, in_graph, is_state, returned, value_of
 
 
-# --- conditions ---
+# --- conditions: only their truth matters ---
 
 
 def and_(*operands):
@@ -42,6 +45,81 @@ def or_(*operands):
         rest = operands[n:]
         return if_expression(value, lambda: _core.constant(True), lambda: _boolean_of(or_(*rest))) if value.shape == () else _core.logical_or(_boolean(value), _boolean_of(or_(*rest)))
     return value
+
+
+# --- `and` and `or` as values: one of the operands ---
+
+
+def first_false(*operands):
+    """The operand that Python's `and` gives."""
+    return _chosen("and", operands, lambda value: not value, first_false)
+
+
+def first_true(*operands):
+    """The operand that Python's `or` gives."""
+    return _chosen("or", operands, bool, first_true)
+
+
+def _chosen(name, operands, ends, again):
+    value = operands[0]()
+    for n, operand in enumerate(operands[1:], 1):
+        if in_graph(value):
+            return _operand(name, value, lambda: again(*operands[n:]))
+        if ends(value):
+            return value
+        value = operand()
+    return value
+
+
+class _Meets(Again):
+    """Raised when the rest of an `and` or `or` is a number, and what stands before it a bool tensor."""
+
+    def __init__(self, dtype):
+        super().__init__({})
+        self.dtype = dtype
+
+
+def _operand(name, value, rest):
+    """`value and rest()` or `value or rest()` with a tensor of the graph. A bool tensor that meets a number becomes one, as in arithmetic."""
+    if tuple(value.shape) == ():
+        try:
+            return _selected(name, value, rest, value.dtype)
+        except _Meets as number:
+            return _selected(name, value, rest, number.dtype)
+    other = rest()
+    if value.dtype != _core.bool or not (type(other) is bool or isinstance(other, (Tensor, Variable)) and other.dtype == _core.bool):
+        _refuse_operand(name, value)
+    return (_core.logical_and if name == "and" else _core.logical_or)(value, other)
+
+
+def _selected(name, value, rest, dtype):
+    def stays():
+        return value if value.dtype != _core.bool else _core.constant(name == "or", dtype=dtype)
+
+    def goes_on():
+        other = rest()
+        if type(other).__module__ == "numpy" and other.ndim == 0:
+            other = other.item()
+        if not is_state(other) or isinstance(other, (tuple, list, dict, GrowingList)):
+            _refuse_operand(name, other)
+        if type(other) in (int, float) and value.dtype != _core.bool and takes(other, dtype):
+            return other
+        made = other if isinstance(other, (Tensor, Variable)) else _core.constant(alone(other))
+        if made.dtype == _core.bool:
+            return _core.astype(made, dtype)
+        if dtype == _core.bool:
+            raise _Meets(made.dtype)
+        if made.dtype != dtype:
+            _refuse_operand(name, other)
+        return made
+
+    goes_on.__qualname__ = stays.__qualname__ = rest.__qualname__
+    return if_expression(value, goes_on, stays) if name == "and" else if_expression(value, stays, goes_on)
+
+
+def _refuse_operand(name, operand):
+    raise errors.ConversionFailed(f"{name}: {describe(operand)} cannot be an operand beside a tensor of the graph", why="which operand Python gives is known when the graph runs, which chooses between single numbers of one dtype",
+                                  fix="write lm.where(condition, a, b), or x if condition else y; for conditions of several elements lm.logical_and and lm.logical_or")
 
 
 def not_(value):
@@ -110,4 +188,4 @@ BUILTINS = {**BUILTINS, builtins.next: next_}
 for _function in (cond, while_loop, scan, fori_loop):
     BUILTINS[_function] = _converting(_function)
 
-__all__ = ["BUILTINS", "Undefined", "and_", "append", "assert_", "check_key", "compare", "contains", "for_", "head", "if_", "if_expression", "item", "items", "not_", "not_in", "or_", "returned", "value_of", "while_"]
+__all__ = ["BUILTINS", "Undefined", "and_", "append", "assert_", "check_key", "compare", "contains", "first_false", "first_true", "for_", "head", "if_", "if_expression", "item", "items", "not_", "not_in", "or_", "returned", "value_of", "while_"]

@@ -132,21 +132,28 @@ class _Expressions(ast.NodeTransformer):
         """Whether operands can be moved into functions: an assignment or yield inside would change its meaning."""
         return not any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for o in operands for n in ast.walk(o))
 
+    def condition(self, node):
+        """An expression of which only the truth matters."""
+        return self._joined(node, "and_", "or_", self.condition) if isinstance(node, ast.BoolOp) else self.visit(node)
+
     def visit_BoolOp(self, node):
+        return self._joined(node, "first_false", "first_true", self.visit)
+
+    def _joined(self, node, both, either, visit):
         plain = not self._delayed(node, node.values)
-        self.generic_visit(node)
+        node.values = [visit(v) for v in node.values]
         if plain:
             return node
-        name = "and_" if isinstance(node.op, ast.And) else "or_"
-        return ast.copy_location(_runtime(name, *(_thunk(v) for v in node.values)), node)
+        return ast.copy_location(_runtime(both if isinstance(node.op, ast.And) else either, *(_thunk(v) for v in node.values)), node)
 
     def visit_UnaryOp(self, node):
-        self.generic_visit(node)
-        return ast.copy_location(_runtime("not_", node.operand), node) if isinstance(node.op, ast.Not) else node
+        if not isinstance(node.op, ast.Not):
+            return self.generic_visit(node)
+        return ast.copy_location(_runtime("not_", self.condition(node.operand)), node)
 
     def visit_IfExp(self, node):
         plain = not self._delayed(node, [node.body, node.orelse])
-        self.generic_visit(node)
+        node.test, node.body, node.orelse = self.condition(node.test), self.visit(node.body), self.visit(node.orelse)
         return node if plain else ast.copy_location(_runtime("if_expression", node.test, _thunk(node.body), _thunk(node.orelse)), node)
 
     def visit_Subscript(self, node):
@@ -238,6 +245,9 @@ class _Transformer:
     def expression(self, node):
         return _Expressions(self.made_undefined - self.defined, self.first_argument).visit(node) if node is not None else None
 
+    def condition(self, node):
+        return _Expressions(self.made_undefined - self.defined, self.first_argument).condition(node)
+
     def block(self, statements):
         out = []
         for s in statements:
@@ -314,10 +324,10 @@ class _Transformer:
         names = sorted(read(s.test) & self.defined)
         source = ast.Constant(ast.unparse(s.test))
         values = ast.Constant(tuple(names)), _thunk(_tuple(names))
-        return [ast.Expr(_runtime("assert_", self.expression(s.test), source, _thunk(self.expression(message)), *values))]
+        return [ast.Expr(_runtime("assert_", self.condition(s.test), source, _thunk(self.expression(message)), *values))]
 
     def visit_If(self, s):
-        test = self.expression(s.test)
+        test = self.condition(s.test)
         modified = written(s.body) | written(s.orelse)
         merged = sorted(modified & s.live_out)
         scratch = sorted((modified & (s.body_in | s.orelse_in)) - s.live_out)  # changed, but not needed afterwards
@@ -344,7 +354,7 @@ class _Transformer:
         test, body = self.name("loop_test"), self.name("loop_body")
         condition = s.test if not s.exits else ast.BoolOp(ast.And(), [none_of(s.exits), s.test])
         before, bound = set(self.defined), set(self.bound)
-        condition = self.expression(condition)
+        condition = self.condition(condition)
         shared = sorted(written(s.test) & set(names))
         tests = ([ast.Nonlocal(shared)] if shared else []) + [ast.Return(condition)]
         inner = self.inner_block(s.body, names)
