@@ -240,3 +240,56 @@ def test_and_of_a_tensor_and_an_object_is_refused():
     with pytest.raises(lm.errors.ConversionFailed, match=r"or: a tensor float32\(2,\) cannot be an operand"):
         lm.function(lambda a: a or a)(c([1.0, 2.0]))
     assert lm.function(lambda a, b: a > 0 and b > 0)(c([1.0, -1.0]), c([1.0, 1.0])).numpy().tolist() == [True, False]
+
+
+# --- zip and map ---
+
+
+def test_strict_zip_compares_lengths():
+    def f(a, b):
+        s = c(0.0)
+        for p, q in zip(a, b, strict=True):
+            s = s + p * q
+        return s
+
+    def counted(a, n):
+        s = c(0.0)
+        for p, i in zip(a, range(n), strict=True):
+            s = s + p * lm.astype(i, lm.float32)
+        return s
+    x, short = c([1.0, 2.0, 3.0]), c([1.0, 2.0])
+    assert float(lm.function(f)(x, x)) == 14 and float(lm.function(counted)(x, c(3))) == 8
+    with pytest.raises(lm.errors.InvalidArgument, match="zip: the lengths 3 and 2 differ"):
+        lm.function(f)(x, short)
+    with pytest.raises(ValueError, match="shorter"):
+        lm.function(lambda x: f(x, [1.0, 2.0]))(x)
+    open_ = lm.function(f, input_signature=[lm.TensorSpec([None], lm.float32)] * 2)
+    assert float(open_(x, x)) == 14
+    for call in (lambda: open_(x, short), lambda: lm.function(counted)(x, c(2))):
+        with pytest.raises(lm.errors.AssertionFailed, match="the lengths differ"):
+            call()
+
+
+def test_a_tensor_of_open_length_must_last_as_long_as_the_list_beside_it():
+    def f(x):
+        s = c(0.0)
+        for _, q in zip(x, [1.0, 2.0]):
+            s = s + q
+        return s
+    graph = lm.function(f, input_signature=[lm.TensorSpec([None], lm.float32)])
+    assert float(graph(c([1.0, 2.0, 3.0]))) == 3
+    with pytest.raises(lm.errors.AssertionFailed, match="is shorter"):
+        graph(c([1.0]))
+
+
+@pytest.mark.parametrize("head", ["zip(range(n), [1, 2])", "map(abs, range(n))", "filter(None, range(n))"])
+def test_a_range_that_python_goes_through_is_refused(head):
+    with pytest.raises(lm.errors.ConversionFailed, match="a range of a tensor cannot be gone through by Python") as error:
+        lm.function(made(f"def f(n):\n    for a in {head}: n = n + 1\n    return n"))(c(2))
+    assert "lm.constant(list)" in error.value.fix
+
+
+def test_a_users_function_in_the_head_of_a_loop_gets_a_tensor():
+    def twice(r): return r * 2
+    f = made("def f(n):\n    s = c(0)\n    for i in twice(range(n)): s = s + i\n    return s", twice=twice)
+    assert int(lm.function(f)(c(4))) == 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 import builtins
 
 from .. import _core, errors
+from ..reporting import check_with
 from .lists import length_of, of_length
 
 Tensor, Variable = _core.Tensor, _core.Variable
@@ -78,11 +79,20 @@ class Counted:
 class Zipped:
     """zip(...) of tensors."""
 
-    def __init__(self, parts):
-        self.parts = parts
+    def __init__(self, parts, strict=False):
+        self.parts, self.strict = parts, strict
 
     def __iter__(self):
-        return builtins.zip(*self.parts)
+        return builtins.zip(*self.parts, strict=self.strict)
+
+    def require_equal(self, a, b):
+        """With strict=True: two lengths must be equal, those known at run time then."""
+        if not self.strict:
+            return
+        if not isinstance(a, int) or not isinstance(b, int):
+            check_with(_core.equal(a, b), "zip with strict=True: the lengths differ", [("one length", a), ("the next", b)])
+        elif a != b:
+            raise errors.InvalidArgument(f"zip: the lengths {a} and {b} differ", why="strict=True says that they are equal", fix="cut the longer one, or leave strict out")
 
 
 def _length(tensor):
@@ -101,6 +111,9 @@ def stacked(iterated):
         lengths = [None if p[0] is None else first_of(p[0]).shape[0] for p in parts]
         if any(p[0] is None for p in parts) or None in lengths and any(part is not iterated.parts[0] for part in iterated.parts):
             return None, None
+        for one, next_one in zip(lengths, lengths[1:]):
+            if one is not None and next_one is not None:
+                iterated.require_equal(int(one), int(next_one))
         shortest = builtins.min((int(first_of(p[0]).shape[0]) for p in parts if first_of(p[0]).shape[0] is not None), default=None)
         cut = tuple(p[0] if shortest is None or not isinstance(p[0], Tensor) or p[0].shape[0] == shortest else p[0][:shortest] for p in parts)
         return cut, lambda item: tuple(p[1](one) for p, one in zip(parts, item))
@@ -130,5 +143,6 @@ def item_at(iterated):
     parts = [item_at(p) for p in iterated.parts]
     count = parts[0][0]
     for other, _ in parts[1:]:
+        iterated.require_equal(count, other)
         count = builtins.min(count, other) if isinstance(count, int) and isinstance(other, int) else _core.minimum(count, other)
     return count, lambda i: tuple(item_at(i) for _, item_at in parts)

@@ -5,6 +5,7 @@ import builtins
 import functools
 
 from .. import _core, errors
+from ..reporting import check_with
 from . import lists
 from .iteration import Counted, Steps, Zipped
 from .lists import GrowingList
@@ -51,14 +52,19 @@ def enumerate_(iterated, start=0):
     return Counted(_as_tensor(iterated), start) if _is_dynamic(iterated) else builtins.enumerate(iterated, start)
 
 
-def zip_(*parts, **options):
+def zip_(*parts, strict=False):
     if not any(_is_dynamic(p) for p in parts):
-        return builtins.zip(*parts, **options)
+        return builtins.zip(*parts, strict=strict)
     if all(_is_dynamic(p) for p in parts):
-        return Zipped([_as_tensor(p) for p in parts])
+        return Zipped([_as_tensor(p) for p in parts], strict)
     parts = [_as_tensor(p) for p in parts]
+    if strict:
+        return builtins.zip(*(list(p) if isinstance(p, Tensor) else p for p in parts), strict=True)
     lengths = [len(p) if hasattr(p, "__len__") and not isinstance(p, Tensor) else None for p in parts]
     shortest = builtins.min((n for n in lengths if n is not None), default=None)
+    for p in parts:
+        if isinstance(p, Tensor) and p.shape[0] is None and shortest is not None:
+            check_with(lists.length_of(p) >= shortest, f"zip: a tensor whose length is known at run time goes with something of {shortest}, and is shorter", [("its length", lists.length_of(p))])
     rows = [([p[i] for i in builtins.range(shortest if p.shape[0] is None else builtins.min(shortest, p.shape[0]))] if isinstance(p, Tensor) else p) for p in parts]
     return builtins.zip(*rows)
 

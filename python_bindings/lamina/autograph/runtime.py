@@ -176,12 +176,19 @@ def next_(iterator, *default):
     return builtins.next(iterator, *default)
 
 
+_TAKE_RANGES = builtins.enumerate, builtins.zip, builtins.reversed
+
+
 def head(function):
-    """callee(function) in the head of a for statement, where a range is iterated without making a tensor."""
-    try:
-        return HEADS.get(function) if _core.autograph_is_active() and function in HEADS else callee(function)
-    except TypeError:  # not hashable
-        return callee(function)
+    """callee(function) in the head of a for statement, where a range, also inside enumerate, zip and reversed, is iterated without making a tensor."""
+    if not _core.autograph_is_active():
+        return function
+    if any(function is f for f in HEADS):
+        return HEADS[function]
+    called = callee(function)
+    if any(function is f for f in _TAKE_RANGES) or isinstance(called, type):  # map, filter and the like say that they cannot go through it
+        return called
+    return lambda *args, **options: called(*(a.tensor() if isinstance(a, Steps) else a for a in args), **options)
 
 
 BUILTINS = {**BUILTINS, builtins.next: next_}
