@@ -1,6 +1,10 @@
 """AutoGraph leaves plain Python as it is: iterators, with statements, annotations, private names, numbers beside tensors, `and` and `or`, zip."""
+import collections
 import contextlib
 import itertools
+import os
+import queue
+import random
 import textwrap
 
 import numpy as np
@@ -293,3 +297,26 @@ def test_a_users_function_in_the_head_of_a_loop_gets_a_tensor():
     def twice(r): return r * 2
     f = made("def f(n):\n    s = c(0)\n    for i in twice(range(n)): s = s + i\n    return s", twice=twice)
     assert int(lm.function(f)(c(4))) == 12
+
+
+# --- what Python would do once ---
+
+HIDDEN = {
+    "random.random": "x = x * random.random()", "random.uniform": "x = x * random.uniform(1.0, 2.0)", "numpy": "x = x * float(np.random.rand())", "numpy.random": "x = x * float(npr.normal())",
+    "order": "ordered.move_to_end('a')", "globals": "globals()['level'] = 3.0", "new global": "globals()['fresh'] = 3.0", "environment": "os.environ['LAMINA_NOTHING'] = '1'", "queue": "queue.put(1)",
+}
+
+
+@pytest.mark.parametrize("head", ["if lm.sum(x) > 0:", "for i in lm.range(n):"])
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_change_of_hidden_state_is_refused_and_undone(name, head):
+    state = {"random": random, "np": np, "npr": np.random, "ordered": collections.OrderedDict(a=1.0, b=2.0), "level": 1.0, "os": os, "queue": queue.Queue()}
+    f = made(f"def f(x, n):\n    {head}\n        {HIDDEN[name]}\n    return x", **state)
+    scope = f.__globals__
+
+    def now():
+        return random.getstate(), np.random.get_state()[1].tobytes(), list(scope["ordered"]), scope["level"], "fresh" in scope, "LAMINA_NOTHING" in os.environ, scope["queue"].qsize()
+    before = now()
+    with pytest.raises(lm.errors.Error):
+        lm.function(f)(c([1.0, 2.0]), c(3))
+    assert now() == before

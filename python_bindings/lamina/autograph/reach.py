@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import pickle
 import random
 import sys
 import types
@@ -21,7 +22,7 @@ _MISSING = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 _ATOMS = frozenset({int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range, slice, types.CodeType,
                     _core.Tensor, _core.Variable, _core.DType, types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType,
                     types.MethodDescriptorType, types.ClassMethodDescriptorType, type(_MISSING), weakref.ref})
-_WATCHED_STANDARD = frozenset({"builtins", "collections", "types", "argparse", "functools", "__main__"})
+_WATCHED_STANDARD = frozenset({"builtins", "collections", "types", "argparse", "functools", "os", "queue", "weakref", "__main__"})
 _STANDARD = frozenset(sys.stdlib_module_names) - {"__main__"}
 _FOREIGN = frozenset({"numpy", "scipy", "pandas", "matplotlib", "torch", "jax", "tensorflow", "pytest", "_pytest", "hypothesis", "PIL", "sklearn"})
 NUMBERS = (bool, int, float)
@@ -141,23 +142,23 @@ class _Dict(Holder):
     __slots__ = ()
 
     def read(self):
-        return dict(dict.items(self.object))
+        return dict(self._kind().items(self.object))
+
+    def _kind(self):
+        """The class whose order is the object's."""
+        return collections.OrderedDict if isinstance(self.object, collections.OrderedDict) else dict
 
     def same(self):
         o, content = self.object, self.content
-        if dict.__len__(o) == len(content) and all(map(operator.is_, dict.__iter__(o), content)) and all(map(operator.is_, dict.values(o), content.values())):
+        if type(o) is dict and dict.__len__(o) == len(content) and all(map(operator.is_, dict.__iter__(o), content)) and all(map(operator.is_, dict.values(o), content.values())):
             return True
         return super().same()
 
     def write(self, content):
-        if type(self.object) is collections.OrderedDict:
-            collections.OrderedDict.clear(self.object)
-            for k, v in content.items():
-                collections.OrderedDict.__setitem__(self.object, k, v)
-            return
-        dict.clear(self.object)
+        kind = self._kind()
+        kind.clear(self.object)
         for k, v in content.items():
-            dict.__setitem__(self.object, k, v)
+            kind.__setitem__(self.object, k, v)
 
     def children(self):
         keys = [(k, f"a key of {self.path}") for k in self.content if type(k) not in _ATOMS]
@@ -372,6 +373,12 @@ def _names_of(code: types.CodeType) -> frozenset:
     return frozenset(names)
 
 
+@functools.lru_cache(maxsize=4096)
+def _texts_of(code: types.CodeType) -> frozenset:
+    """All strings in code, including inner functions."""
+    return frozenset().union(*(_texts_of(c) if isinstance(c, types.CodeType) else {c} for c in code.co_consts if isinstance(c, (str, types.CodeType))))
+
+
 class Reach:
     """All holders that functions reach. own: ids of cells, and names of globals, that are handled elsewhere."""
 
@@ -421,7 +428,7 @@ class Reach:
             return
         elif isinstance(value, types.BuiltinFunctionType):
             if not isinstance(value.__self__, (types.ModuleType, type(None))):
-                self._stack.append((value.__self__, f"{path}.__self__"))
+                self._stack.append((value.__self__, path.rsplit(".", 1)[0] if "." in path else f"{path}.__self__"))
             return
         elif type(value) is _CACHED:
             self._add(_Opaque(value, path, "cached function", lambda o: o.cache_info().misses, lambda o, n: o.cache_clear()))
@@ -498,9 +505,9 @@ class Reach:
             if isinstance(value.base, numpy.ndarray):
                 self._stack.append((value.base, path))
         elif isinstance(value, numpy.random.RandomState):
-            self._add(_Opaque(value, path, "random generator", lambda o: repr(o.get_state(legacy=False)), None))
+            self._add(_Opaque(value, path, "random generator", lambda o: pickle.dumps(o.get_state(legacy=False)), lambda o, s: o.set_state(pickle.loads(s))))
         elif isinstance(value, numpy.random.Generator):
-            self._add(_Opaque(value, path, "random generator", lambda o: repr(o.bit_generator.state), None))
+            self._add(_Opaque(value, path, "random generator", lambda o: pickle.dumps(o.bit_generator.state), lambda o, s: setattr(o.bit_generator, "state", pickle.loads(s))))
 
     def _iterator(self, value, path):
         try:
@@ -522,7 +529,10 @@ class Reach:
             self.seen[id(function.__dict__)] = function.__dict__
             self._add(_Attributes(function.__dict__, path))
         if is_users(function.__module__):
-            self._module(function.__globals__, _names_of(code), "")
+            names = _names_of(code)
+            if "globals" in names:  # globals()[name]: any name, and those in texts if they are new
+                names = names | _texts_of(code) | {n for n in function.__globals__ if isinstance(n, str) and not n.startswith("__")}
+            self._module(function.__globals__, names, "")
 
     def _cell(self, cell, name):
         if name == "ag__":
@@ -533,6 +543,20 @@ class Reach:
             self._stack.append((cell.cell_contents, name))
         except ValueError:
             pass
+
+    def _of_module(self, module, names, path):
+        """What functions name of a module: of Python's own and NumPy its objects, such as the generator behind random.random."""
+        if is_users(module.__name__):
+            return self._module(vars(module), names, path)
+        if _root(module.__name__) != "numpy" and _root(module.__name__) not in _STANDARD or id(module) in self.seen:
+            return
+        self.seen[id(module)] = module
+        for name in names:
+            value = vars(module).get(name, _MISSING)
+            if isinstance(value, types.ModuleType):
+                self._of_module(value, names, f"{path}{name}.")
+            elif isinstance(value, (types.MethodType, types.BuiltinFunctionType)) or not callable(value) and type(value) not in _ATOMS:
+                self._stack.append((value, path + name))
 
     def _module(self, scope, names, path):
         fresh = [n for n in names if (id(scope), n) not in self._named]
@@ -548,7 +572,6 @@ class Reach:
             if not (isinstance(self.own_globals, dict) and name in self.own_globals.get(id(scope), ())):
                 self._globals[id(scope)].add(name)
             if isinstance(value, types.ModuleType):
-                if is_users(value.__name__):
-                    self._module(vars(value), names, f"{name}.")
+                self._of_module(value, names, f"{path}{name}.")
             elif value is not _MISSING:
                 self._stack.append((value, path + name))
