@@ -320,3 +320,21 @@ def test_a_change_of_hidden_state_is_refused_and_undone(name, head):
     with pytest.raises(lm.errors.Error):
         lm.function(f)(c([1.0, 2.0]), c(3))
     assert now() == before
+
+
+def test_a_generator_sees_what_a_branch_changes():
+    def late(x):
+        k = 2.0
+        parts = (x * k for _ in range(3))
+        if x.shape == (2,):
+            k = 5.0
+        return sum(parts)
+
+    def early(x, p):
+        k = 2.0
+        y = sum(x * k for _ in range(3))
+        if p:
+            k = "unused"
+        return y
+    both(late, [1.0, 2.0])
+    both(early, [1.0, 2.0], True)

@@ -79,10 +79,13 @@ def _arguments(args):
 
 
 def captured(node) -> set[str]:
-    """Names that functions defined in a node may read when called."""
-    if isinstance(node, _SCOPES):
+    """Names that functions and generators defined in a node may read later. A generator that is an argument of a call, as in sum(...), has run by then."""
+    if isinstance(node, (*_SCOPES, ast.GeneratorExp)):
         return read(node)
-    return set().union(set(), *(captured(n) for n in ast.iter_child_nodes(node)))
+    parts = []
+    for n in ast.iter_child_nodes(node):
+        parts += ast.iter_child_nodes(n) if isinstance(node, ast.Call) and isinstance(n, ast.GeneratorExp) else [n]
+    return set().union(set(), *map(captured, parts))
 
 
 class Liveness:
