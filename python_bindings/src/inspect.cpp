@@ -1,4 +1,6 @@
 // TensorSpec, ConcreteFunction and lm.inspect.
+#include <algorithm>
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -49,10 +51,93 @@ nb::object nested(const Concrete& c, const std::function<nb::object(size_t)>& le
   return c.nest.is_valid() ? c.nest(out) : nb::object(out);
 }
 
+// Whether an argument, as described_argument() says, has tensors or Variables.
+bool has_inputs(nb::handle tree) {
+  const std::string kind = nb::cast<std::string>(tree[0]);
+  if (kind == "tensor" || kind == "variable") return true;
+  if (kind == "value" || kind == "object") return false;
+  const bool named = kind == "named", by_key = named || kind == "dict";
+  for (const nb::object& part : elements_of(tree[named ? 2 : 1]))
+    if (has_inputs(by_key ? nb::object(part[1]) : part)) return true;
+  return false;
+}
+
+// Whether two such arguments are nested alike: by the same keys, with as many parts.
+bool nested_alike(nb::handle a, nb::handle b) {
+  const auto is_leaf = [](const std::string& kind) {
+    return kind == "tensor" || kind == "variable" || kind == "value" || kind == "object";
+  };
+  const std::string kind = nb::cast<std::string>(a[0]), other = nb::cast<std::string>(b[0]);
+  if (is_leaf(kind) || is_leaf(other)) return is_leaf(kind) && is_leaf(other);
+  const bool named = kind == "named", by_key = named || kind == "dict";
+  if (kind != other || (named && !nb::object(a[1]).equal(b[1]))) return false;
+  const std::vector<nb::object> parts = elements_of(a[named ? 2 : 1]), others = elements_of(b[named ? 2 : 1]);
+  return parts.size() == others.size() && std::equal(parts.begin(), parts.end(), others.begin(), [&](const auto& x, const auto& y) {
+           return by_key ? nb::object(x[0]).equal(y[0]) && nested_alike(x[1], y[1]) : nested_alike(x, y);
+         });
+}
+
+// The arguments of a graph's call that have tensors or Variables, in the graph's order. The others were fixed when it was traced.
+std::vector<nb::object> inputs_of(const Concrete& c, const nb::args& args, const nb::kwargs& kwargs) {
+  const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get());
+  std::vector<std::string> all;
+  struct Input {
+    std::string name;
+    nb::object tree, value;  // no value: not passed yet
+  };
+  std::vector<Input> inputs;
+  const auto refuse = [&](const std::string& what) {
+    std::string names;
+    for (const std::string& name : all) names += cat(names.empty() ? "" : ", ", name);
+    throw Error(ErrorKind::signature, {.what = cat(c.function->name(), ": ", what),
+                                       .where = text(CallSite().line()),
+                                       .why = structure ? cat("the graph was traced for ", c.function->name(), '(', names, ')')
+                                                        : "a graph that was loaded knows its inputs by position only",
+                                       .fix = structure ? "pass each argument that has tensors once, in this order or by name"
+                                                        : "call the function that lm.load gave, or pass the inputs in order"});
+  };
+  std::vector<size_t> by_position;
+  if (structure) {
+    for (const nb::object& one : elements_of(structure->arguments)) {
+      all.push_back(nb::cast<std::string>(nb::object(one[0])));
+      if (!has_inputs(nb::object(one[3]))) continue;
+      if (!nb::cast<bool>(nb::object(one[1]))) by_position.push_back(inputs.size());
+      inputs.push_back({all.back(), one[3], {}});
+    }
+  }
+  std::vector<nb::object> out;
+  size_t next = 0;
+  for (nb::handle one : args) {
+    if (!structure)
+      out.push_back(nb::borrow(one));
+    else if (!has_inputs(described_argument(one)))
+      continue;
+    else if (next < by_position.size())
+      inputs[by_position[next++]].value = nb::borrow(one);
+    else
+      refuse(cat("more than ", next, " arguments with tensors are passed by position"));
+  }
+  for (auto [key, one] : kwargs) {
+    const std::string name = nb::cast<std::string>(key);
+    if (std::find(all.begin(), all.end(), name) == all.end()) refuse(cat("there is no argument '", name, "'"));
+    for (Input& input : inputs) {
+      if (input.name != name) continue;
+      if (input.value.is_valid()) refuse(cat("the argument '", name, "' is passed twice"));
+      input.value = nb::borrow(one);
+    }
+  }
+  for (Input& input : inputs) {
+    if (!input.value.is_valid()) continue;
+    if (!nested_alike(input.tree, described_argument(input.value)))
+      refuse(cat("the argument '", input.name, "' is nested in another way than the one that was traced"));
+    out.push_back(std::move(input.value));
+  }
+  return out;
+}
+
 nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
   Flattener flat(nb::dict().ptr());
-  for (nb::handle one : args) flat.add(one, "");
-  for (auto [name, one] : kwargs) flat.add(one, "");
+  for (const nb::object& one : inputs_of(c, args, kwargs)) flat.add(one, "");
   std::vector<Tensor> outputs;
   {
     ReleasedGil release;
@@ -178,7 +263,8 @@ void bind_inspect(nb::module_& m) {
       });
   nb::class_<Concrete>(
       m, "ConcreteFunction", nb::is_weak_referenceable(),
-      "One graph of a function, callable with tensors that fit it. Normally the function itself is called and picks the graph.")
+      "One graph of a function, callable with tensors that fit it, in order or by the arguments' names. Normally the function itself is "
+      "called and picks the graph.")
       .def("__call__", call_concrete)
       .def_prop_ro("name", [](const Concrete& c) { return c.function->name(); })
       .def_prop_ro(

@@ -390,6 +390,19 @@ def test_concrete_functions():
     assert "mul" in graph.graph and graph.inspect().traced.count("mul") == 1
 
 
+def test_a_graphs_arguments_may_be_named():
+    spec, x, y = lm.TensorSpec([2], lm.float32), c([3.0, 6.0]), c([1.0, 2.0])
+    graph = lm.function(lambda a, b: a - b).get_concrete_function(spec, spec)
+    assert graph(x, y).tolist() == graph(b=y, a=x).tolist() == graph(a=x, b=y).tolist() == graph(x, b=y).tolist() == [2, 4]
+    by_name = lm.function(lambda a, n, *, low, high: (a - low) * n + high).get_concrete_function(spec, 2, high=spec, low=spec)
+    parts = lm.function(lambda d, **rest: d["a"] - rest["b"]).get_concrete_function({"a": spec}, z=spec, b=spec)
+    assert by_name(x, high=y * 0, low=y).tolist() == by_name(x, 2, low=y, high=y * 0).tolist() == by_name(a=x, low=y, high=y * 0, n=2).tolist() == [4, 8] and parts(b=y, d={"a": x}, z=x).tolist() == parts({"a": x}, z=x, b=y).tolist() == [2, 4]
+    for text, call in {"no argument 'zz'": lambda: graph(zz=x, yy=y), "'a' is passed twice": lambda: graph(x, a=y), "more than 2": lambda: graph(x, y, y), "takes 2 tensors": lambda: graph(x),
+                       "'d' is nested in another way": lambda: parts({"b": x}, b=y, z=y)}.items():
+        with pytest.raises(lm.errors.SignatureMismatch, match=text):
+            call()
+
+
 @pytest.mark.row("S0-3", "S1-8", "S1-16")
 def test_inspect_and_explain():
     w, b = lm.Variable(np.ones((3, 4), "float32")), lm.Variable(np.ones(4, "float32"))
