@@ -177,7 +177,10 @@ void Flattener::add_container(nb::handle value, Container kind, const std::strin
       for (const nb::object& part : parts.values) add(part, path);
       return;
     case Container::dict:
-      if (!PyDict_CheckExact(value.ptr())) add_object(value.type());
+      if (!PyDict_CheckExact(value.ptr())) {
+        add_object(value.type());
+        for (const size_t i : parts.order()) add_count('@', Py_ssize_t(i));  // the body sees the keys of a derived dict in their own order
+      }
       add_count('{', Py_ssize_t(n));
       for (const size_t i : parts.order()) {
         if (PyUnicode_CheckExact(parts.keys[i].ptr())) {
@@ -219,13 +222,16 @@ nb::object Rebuilder::rebuild(nb::handle value) {
   if (const Container kind = plain_container_of(o); kind != Container::none) {
     Walk::Inside container(walk_, value, kind);
     const Parts& parts = container.parts;
-    std::vector<nb::object> values(parts.values.size());
-    if (kind == Container::dict) {
-      for (const size_t i : parts.order()) values[i] = rebuild(parts.values[i]);
-    } else {
-      for (size_t i = 0; i < values.size(); ++i) values[i] = rebuild(parts.values[i]);
-    }
-    return with_parts(value, kind, parts.keys, values);
+    std::vector<nb::object> keys, values;
+    const auto add = [&](size_t i) {
+      values.push_back(rebuild(parts.values[i]));
+      if (!parts.keys.empty()) keys.push_back(parts.keys[i]);
+    };
+    if (kind == Container::dict)
+      for (const size_t i : parts.order()) add(i);
+    else
+      for (size_t i = 0; i < parts.values.size(); ++i) add(i);
+    return with_parts(value, kind, keys, values);
   }
   return is_array(o) ? leaf(value) : nb::borrow(value);
 }

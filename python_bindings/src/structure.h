@@ -38,7 +38,8 @@ class Flattener {
   Walk walk_{"an argument"};
 };
 
-// Rebuilds an argument: copies its containers, with leaf() for tensors, Variables, arrays and TensorSpecs, in the Flattener's order.
+// Rebuilds an argument: copies its containers, with leaf() for tensors, Variables, arrays and TensorSpecs, in the Flattener's order, which
+// is also that of a plain dict's keys in the copy.
 class Rebuilder {
  public:
   virtual ~Rebuilder() = default;

@@ -157,6 +157,17 @@ def test_the_order_of_a_dicts_keys_does_not_matter():
     assert f({"a": c(5), "b": c(1)}).item() == 4 == f({"b": c(1), "a": c(5)}).item() and f.trace_count == 1
 
 
+def test_the_body_sees_a_dicts_keys_in_their_own_order():
+    for d in ({"b": c(2), "a": c(1)}, {"a": c(1), "b": c(2)}):
+        first = lm.function(lambda d: list(d.values())[0])
+        assert first(d).item() == 1 == first(dict(reversed(d.items()))).item() and first.trace_count == 1
+        assert lm.function(lambda parts: list(parts[0]["d"].values())[0])([{"d": d}]).item() == 1
+    for ordered, keys in (collections.OrderedDict, "ab"), (dict, (1, 2)):  # their order is a part of the signature
+        first = lm.function(lambda d: list(d.values())[0])
+        given = [ordered(zip(keys, (c(1), c(2)))), ordered(zip(reversed(keys), (c(2), c(1)))), ordered(zip(keys, (c(3), c(2))))]
+        assert [first(d).item() for d in given] == [1, 2, 3] and first.trace_count == 2
+
+
 @pytest.mark.row("S0-39")
 def test_numpy_arguments_are_tensors_and_captures_are_constants():
     host = np.array([1.0, 1.0], "float32")
