@@ -60,7 +60,7 @@ class Batching {
     if (node.op == &ops::def::input) return add_input(n);
     if (resource >= 0) return node.op->effect == ir::Effect::read ? add_read(n, resource) : add_assign(n, resource);
     std::vector<Batched> in;
-    bool any = draws(node);
+    bool any = !request_.same_draws && draws(node);
     for (Value v : node.inputs) {
       in.push_back((*this)[v]);
       any = any || in.back().batched;
@@ -73,7 +73,8 @@ class Batching {
       return;
     }
     if (!node.op->batch) refuse(node);
-    values_[size_t(n)] = node.op->batch({to_, *node.attrs, in, request_.size, node.regions, &region_transforms()});
+    if (request_.same_draws && node.op->draws) in.back() = {ops::with_model_axis(to_, in.back(), request_.size), true};  // a state for each
+    values_[size_t(n)] = node.op->batch({to_, *node.attrs, in, request_.size, node.regions, &region_transforms(request_.same_draws)});
     check_results(n);
   }
 
@@ -138,10 +139,14 @@ class Batching {
 
 BatchedGraph batch(const Graph& g, const BatchRequest& request) { return Batching(g, request).run(); }
 
+template <bool same_draws>
 ir::GraphRef batch_region(const Graph& region, std::span<const uint8_t> batched_inputs, Dim size, std::vector<uint8_t>& batched_outputs) {
-  BatchedGraph out = batch(region, {.size = size, .inputs = batched_inputs, .resources = {}, .outputs = batched_outputs});
+  BatchedGraph out =
+      batch(region, {.size = size, .inputs = batched_inputs, .resources = {}, .outputs = batched_outputs, .same_draws = same_draws});
   batched_outputs = std::move(out.outputs);
   return std::make_shared<const Graph>(std::move(out.graph));
 }
+template ir::GraphRef batch_region<false>(const Graph&, std::span<const uint8_t>, Dim, std::vector<uint8_t>&);
+template ir::GraphRef batch_region<true>(const Graph&, std::span<const uint8_t>, Dim, std::vector<uint8_t>&);
 
 }  // namespace lamina::autodiff

@@ -12,6 +12,7 @@ struct BatchRequest {
   std::span<const uint8_t> inputs = {};     // per input: whether it gets the model axis, in front; empty: none does
   std::span<const uint8_t> resources = {};  // per resource: whether its Variable is stacked; empty: none is
   std::span<const uint8_t> outputs = {};    // per output: whether it must have the model axis; repeated if all models agree
+  bool same_draws = false;                  // whether each model draws the numbers that it would draw alone: a gradient draws them again
 };
 struct BatchedGraph {
   ir::Graph graph;               // inputs, outputs and resources in g's order
@@ -22,6 +23,7 @@ struct BatchedGraph {
 LAMINA_API BatchedGraph batch(const ir::Graph& g, const BatchRequest& request);
 
 // Implements RegionTransforms::batch (graph/ir/op.h).
+template <bool same_draws>
 LAMINA_API ir::GraphRef batch_region(const ir::Graph& region, std::span<const uint8_t> batched_inputs, Dim size,
                                      std::vector<uint8_t>& batched_outputs);
 

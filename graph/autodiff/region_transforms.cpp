@@ -5,9 +5,10 @@
 
 namespace lamina::autodiff {
 
-const ir::RegionTransforms& region_transforms() {
-  static const ir::RegionTransforms all{.gradient = region_gradient, .batch = batch_region};
-  return all;
+const ir::RegionTransforms& region_transforms(bool same_draws) {
+  static const ir::RegionTransforms own{.gradient = region_gradient, .batch = batch_region<false>},
+      same{.gradient = region_gradient, .batch = batch_region<true>};
+  return same_draws ? same : own;
 }
 
 }  // namespace lamina::autodiff

@@ -4,6 +4,6 @@
 
 namespace lamina::autodiff {
 
-LAMINA_API const ir::RegionTransforms& region_transforms();
+LAMINA_API const ir::RegionTransforms& region_transforms(bool same_draws = false);  // as in BatchRequest
 
 }  // namespace lamina::autodiff

@@ -179,26 +179,21 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
   const auto reshaped = [at](const Tensor& t, const Shape& shape) {
     return apply_one(ops::def::reshape, ir::make_attrs(ops::ShapeAttrs{shape}), std::array{t}, at);
   };
-  std::vector<std::vector<Tensor>> rows(sources.size());
-  for (int64_t i = 0; i < count; ++i) {
-    std::vector<double> direction(size_t(count), 0.0);
-    direction[size_t(i)] = 1;
-    Tensor seed = tensor_from(direction.data(), direction.size(), {DType::f64, target.shape()});
-    seed = apply_one(ops::def::astype, ir::make_attrs(ops::DTypeAttrs{target.dtype()}), std::array{seed}, at);
-    const std::vector<Tensor> gradients = r.gradient(std::span(&target, 1), by.tensors, by.variables, std::span(&seed, 1), at);
-    for (size_t s = 0; s < gradients.size(); ++s)
-      if (gradients[s].defined()) rows[s].push_back(reshaped(gradients[s], {size_of(gradients[s].shape())}));
-  }
-  std::vector<Tensor> out(sources.size());
-  for (size_t s = 0; s < sources.size(); ++s) {
-    const Shape source = by.variables[s] ? by.variables[s]->shape() : by.tensors[s].shape();
-    Shape shape = target.shape();
-    shape.insert(shape.end(), source.begin(), source.end());
-    if (int64_t(rows[s].size()) == count && count > 0)
-      out[s] = reshaped(apply_one(ops::def::concat, ir::make_attrs(ops::AxisAttrs{0}), rows[s], at), shape);
-    else if (count == 0)
-      out[s] = zeros(shape, target.dtype());
-  }
+  const auto index = [&](int axis) {
+    return apply_one(ops::def::iota, ir::make_attrs(ops::IotaAttrs{{DType::i64, {count, count}}, axis}), {}, at);
+  };
+  // One direction per element of the target.
+  Tensor directions = apply_one(ops::def::equal, nullptr, std::array{index(0), index(1)}, at);
+  directions = apply_one(ops::def::astype, ir::make_attrs(ops::DTypeAttrs{target.dtype()}), std::array{directions}, at);
+  const auto with_front = [](Shape front, const Shape& rest) {
+    front.insert(front.end(), rest.begin(), rest.end());
+    return front;
+  };
+  std::vector<Tensor> out =
+      r.gradients_along(reshaped(directions, with_front({count}, target.shape())), target, by.tensors, by.variables, at);
+  for (size_t s = 0; s < out.size(); ++s)
+    if (out[s].defined())
+      out[s] = reshaped(out[s], with_front(target.shape(), by.variables[s] ? by.variables[s]->shape() : by.tensors[s].shape()));
   unless_done.done();
   return out;
 }

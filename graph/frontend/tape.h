@@ -62,7 +62,7 @@ class LAMINA_API GradientTape {
                                std::span<const Tensor> output_gradients = {}, CallSite at = std::source_location::current(),
                                std::vector<std::string>* unseen = nullptr);
   // The derivative of each element of the target with respect to each element of each source: [target's shape..., source's shape...]; an
-  // undefined Tensor where nothing connects them. Costs one gradient per element of the target.
+  // undefined Tensor where nothing connects them. The gradients of all elements are computed together.
   std::vector<Tensor> jacobian(const Tensor& target, std::span<const Source> sources, CallSite at = std::source_location::current());
   // tape.gradient(cost, w, b), tape.gradient(cost, variables): sources are Tensors, Variables or vectors of them.
   template <class First, class... Rest>
@@ -88,11 +88,13 @@ class LAMINA_API GradientTape {
 template <class F>
 auto value_and_grad(F f) {
   return [f](const auto&... x) {
-    GradientTape tape;
-    (tape.watch(x), ...);
-    Tensor y = f(x...);
-    auto gradients = tape.gradient(y, x...);
-    return std::pair(y, std::move(gradients));
+    return [&f](const auto&... own) {
+      GradientTape tape;
+      (tape.watch(own), ...);
+      Tensor y = f(own...);
+      auto gradients = tape.gradient(y, own...);
+      return std::pair(y, std::move(gradients));
+    }(x.alias()...);  // f may be given one tensor twice, or use it from outside
   };
 }
 // grad(f)(x, y): the gradients only; for a function of one argument, its gradient.

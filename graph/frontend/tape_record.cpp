@@ -1,11 +1,16 @@
 #include "graph/frontend/tape_record.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
+#include "graph/autodiff/batch.h"
 #include "graph/autodiff/gradient.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
+#include "graph/frontend/replay.h"
+#include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
 
 namespace lamina {
@@ -122,27 +127,14 @@ void TapeRecord::add_read(const Variable& v, const Tensor& value) {
   }
 }
 
-// Appends gradient nodes to the graph; one value per source, invalid where nothing connects.
-std::vector<ir::Value> TapeRecord::append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources,
-                                                   std::span<const ir::Value> cotangents) {
-  const size_t recorded_until = recorded_.size();
-  return autodiff::gradient(graph(),
-                            {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = [&](int node) {
-                               return size_t(node) >= recorded_until || !recorded_[size_t(node)];
-                             }});
-}
-
-std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors,
-                                         std::span<const Variable* const> variables, std::span<const Tensor> cotangents, CallSite at) {
-  ir::Graph& g = graph();
-  // A source is a value or, for a Variable, all its reads.
-  std::vector<ir::Value> wanted, seeds, sources;
-  std::vector<std::vector<size_t>> parts(tensors.size());
+TapeRecord::Parts TapeRecord::parts_of(std::span<const Tensor> tensors, std::span<const Variable* const> variables) const {
+  Parts out;
+  out.of.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     auto add = [&](ir::Value v) {
-      auto known = std::find(sources.begin(), sources.end(), v);
-      parts[i].push_back(size_t(known - sources.begin()));
-      if (known == sources.end()) sources.push_back(v);
+      auto known = std::find(out.values.begin(), out.values.end(), v);
+      out.of[i].push_back(size_t(known - out.values.begin()));
+      if (known == out.values.end()) out.values.push_back(v);
     };
     if (variables[i]) {
       auto reads = reads_.find(variables[i]->handle().get());
@@ -152,6 +144,70 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
       add(v);
     }
   }
+  return out;
+}
+
+// Appends gradient nodes to g, which begins with this tape's graph; one value per source, invalid where nothing connects.
+std::vector<ir::Value> TapeRecord::append_gradient(ir::Graph& g, std::span<const ir::Value> targets, const Parts& sources,
+                                                   std::span<const ir::Value> cotangents, CallSite at) const {
+  const size_t recorded_until = recorded_.size();
+  const std::vector<ir::Value> gradients = autodiff::gradient(
+      g, {.targets = targets, .cotangents = cotangents, .sources = sources.values, .first_node = 0, .blocks = [&](int n) {
+            return size_t(n) >= recorded_until || !recorded_[size_t(n)];
+          }});
+  std::vector<ir::Value> sums(sources.of.size());
+  const ir::Graph::Place place = std::exchange(g.place, {at.line(), "grad/", {}});
+  for (size_t i = 0; i < sums.size(); ++i)
+    for (size_t part : sources.of[i])
+      if (gradients[part].valid()) sums[i] = sums[i].valid() ? ops::add(g, sums[i], gradients[part]) : gradients[part];
+  g.place = place;
+  return sums;
+}
+
+// The gradient's nodes become a graph of their own, whose inputs are the direction and the recorded values. It is mapped over directions.
+std::vector<Tensor> TapeRecord::gradients_along(const Tensor& directions, const Tensor& target, std::span<const Tensor> tensors,
+                                                std::span<const Variable* const> variables, CallSite at) {
+  const Parts sources = parts_of(tensors, variables);
+  const ir::Value wanted = tracked_value(target);
+  std::vector<Tensor> out(tensors.size());
+  if (!wanted.valid() || sources.values.empty()) return out;
+  ir::Graph all = graph();
+  const ir::Value direction = all.add_input(target.type());
+  const std::vector<ir::Value> sums = append_gradient(all, std::span(&wanted, 1), sources, std::span(&direction, 1), at);
+
+  ir::Graph own;
+  ir::Rewriter to(all, own);
+  std::vector<Tensor> inputs = {directions};
+  to.map(direction, own.add_input(target.type()));
+  const auto take = [&](ir::Value v) {
+    if (to.mapped(v)) return;
+    to.map(v, own.add_input(all.type(v)));
+    inputs.push_back(trace ? trace->symbol(v) : values_[size_t(v.node)][size_t(v.result)]);
+  };
+  std::vector<ir::Value> results;
+  std::copy_if(sums.begin(), sums.end(), std::back_inserter(results), [](ir::Value v) { return v.valid(); });
+  const std::vector<char> needed = ir::needed_nodes(all, results);
+  for (int n = direction.node + 1; n < all.size(); ++n) {
+    if (!needed[size_t(n)]) continue;
+    for (ir::Value v : all[n].inputs) take(v);
+    to.copy(n);
+  }
+  for (ir::Value v : results) take(v), own.outputs.push_back(to[v]);
+  std::vector<uint8_t> batched_inputs(inputs.size()), batched_outputs(results.size(), true);
+  batched_inputs[0] = true;
+  const autodiff::BatchedGraph batched = autodiff::batch(
+      own, {.size = directions.shape()[0], .inputs = batched_inputs, .resources = {}, .outputs = batched_outputs, .same_draws = true});
+  const std::vector<Tensor> rows = trace ? trace->inline_graph(batched.graph, inputs, {}, at) : lamina::replay(batched.graph, inputs, {});
+  for (size_t i = 0, next = 0; i < out.size(); ++i)
+    if (sums[i].valid()) out[i] = rows[next++];
+  return out;
+}
+
+std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors,
+                                         std::span<const Variable* const> variables, std::span<const Tensor> cotangents, CallSite at) {
+  ir::Graph& g = graph();
+  const Parts sources = parts_of(tensors, variables);
+  std::vector<ir::Value> wanted, seeds;
   for (size_t i = 0; i < targets.size(); ++i) {
     ir::Value v = tracked_value(targets[i]);
     if (!v.valid()) continue;  // no watched value leads to it
@@ -160,10 +216,9 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
       seeds.push_back(cotangents[i].defined() ? (trace ? trace->value_of(cotangents[i]) : own_value(cotangents[i])) : ir::Value{});
   }
   std::vector<Tensor> out(tensors.size());
-  if (wanted.empty() || sources.empty()) return out;
+  if (wanted.empty() || sources.values.empty()) return out;
 
   const int first = g.size();
-  const ir::Graph::Place place = g.place;
   struct Remove {  // restores an eager tape even on failure, so that it may be retried
     TapeRecord& tape;
     int first;
@@ -173,13 +228,7 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
       tape.own_.truncate(first);
     }
   } remove{*this, first};
-  std::vector<ir::Value> gradients = append_gradient(wanted, sources, seeds);
-  std::vector<ir::Value> sums(tensors.size());
-  g.place = {at.line(), "grad/", {}};
-  for (size_t i = 0; i < tensors.size(); ++i)
-    for (size_t part : parts[i])
-      if (gradients[part].valid()) sums[i] = sums[i].valid() ? ops::add(g, sums[i], gradients[part]) : gradients[part];
-  g.place = place;
+  const std::vector<ir::Value> sums = append_gradient(g, wanted, sources, seeds, at);
 
   if (trace) {
     record_nodes(trace, first);  // for paused tapes around this one

@@ -34,6 +34,9 @@ class TapeRecord {
 
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors, std::span<const Variable* const> variables,
                                std::span<const Tensor> cotangents, CallSite at);
+  // The gradients of one target along each of `directions`, which are stacked along a first axis, as the results are.
+  std::vector<Tensor> gradients_along(const Tensor& directions, const Tensor& target, std::span<const Tensor> tensors,
+                                      std::span<const Variable* const> variables, CallSite at);
 
   const bool persistent, watch_variables;
   bool active = false, used = false;
@@ -45,8 +48,14 @@ class TapeRecord {
   ir::Graph& graph() { return trace ? trace->graph : own_; }
   ir::Value own_value(const Tensor& t);
   ir::Value tracked_value(const Tensor& t) const;
-  std::vector<ir::Value> append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources,
-                                         std::span<const ir::Value> cotangents);
+  // The values of sources, each once, and which of them belong to each source: a tensor is one value, a Variable all its reads.
+  struct Parts {
+    std::vector<ir::Value> values;
+    std::vector<std::vector<size_t>> of;
+  };
+  Parts parts_of(std::span<const Tensor> tensors, std::span<const Variable* const> variables) const;
+  std::vector<ir::Value> append_gradient(ir::Graph& g, std::span<const ir::Value> targets, const Parts& sources,
+                                         std::span<const ir::Value> cotangents, CallSite at) const;
   void replay(int first, std::span<const ir::Value> wanted);
 
   ir::Graph own_;

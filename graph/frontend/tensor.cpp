@@ -111,6 +111,16 @@ Tensor Tensor::as_array(bool from_host) const {
   return Tensor(std::shared_ptr<const TensorData>(std::move(data)));
 }
 
+Tensor Tensor::alias(CallSite at) const {
+  const TensorData& d = checked();
+  const ir::AttrsRef attrs = ir::make_attrs(ops::ShapeAttrs{d.type->shape});
+  if (Trace::current() || is_symbolic() || is_complex(d.type->dtype))
+    return apply_one(ops::def::reshape, attrs, std::span(this, 1), at).as_array(d.from_host);
+  Tensor out(std::shared_ptr<const TensorData>(std::make_shared<TensorData>(d)));
+  if (recording()) record_op(ops::def::reshape, attrs, std::span(this, 1), std::span(&out, 1), {}, at);
+  return out;
+}
+
 std::string shape_text(const Shape& shape) {
   std::string s = "(";
   for (size_t i = 0; i < shape.size(); ++i) s += (i ? ", " : "") + (shape[i].known() ? shape[i].text() : std::string("None"));

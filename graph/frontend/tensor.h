@@ -72,6 +72,8 @@ class LAMINA_API Tensor {
 
   // The same value as an array of the host (NumPy's, a list), which takes the dtype of a tensor of its kind, or as a tensor.
   Tensor as_array(bool from_host) const;
+  // The same value as another tensor, through which gradients flow: derivatives by the one are not by the other. Shares its memory.
+  Tensor alias(CallSite at = std::source_location::current()) const;
   bool from_host() const { return data_ && data_->from_host; }
 
   // For higher layers and the bindings.

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 from . import _border, _core, errors
 from ._callee import callee
-from .vmap import _fill, _map, _Slot, vmap
+from .vmap import _fill, _map, _Slot
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -32,17 +33,39 @@ class _Leaves:
 
     def _take(self, value, axis, path):
         leaf = _leaf(value)
-        if leaf is None or not (_is_floating(leaf) or self.complex and leaf.dtype.is_complex):
+        if not _has_derivative(leaf, self.complex):
             if not self.required:
                 return value
-            given = f"the {type(value).__name__} {errors.shown(value)}"[:60] if leaf is None else f"a tensor of {leaf.dtype}"
-            raise errors.TypeMismatch(f"{self.what}: {path} is {given}", why="only floating-point tensors and Variables have derivatives",
-                                      fix="choose other arguments with argnums, or convert it: lm.astype(x, lm.float32)")
+            raise _no_derivative(self.what, path, value, leaf)
         self.values.append(leaf)
         return _Slot(len(self.values) - 1)
 
     def fill(self, values):
         return _fill(self.structure, values)
+
+    def watched(self, tape):
+        """The values to call the function with, watched by the tape. A tensor is an alias for each place, so that the derivative is by this place alone:
+        the same tensor may stand in another, or be used from outside. A Variable is itself, wherever it is used."""
+        own = [_alias(value) if isinstance(value, Tensor) else value for value in self.values]
+        tape.watch(own)
+        return own
+
+
+def _has_derivative(leaf, complex=True) -> bool:
+    return leaf is not None and (_is_floating(leaf) or complex and leaf.dtype.is_complex)
+
+
+def _no_derivative(what, path, value, leaf):
+    given = f"the {type(value).__name__} {errors.shown(value)}"[:60] if leaf is None else f"a tensor of {leaf.dtype}"
+    return errors.TypeMismatch(f"{what}: {path} is {given}", why="only floating-point tensors and Variables have derivatives",
+                               fix="choose other arguments with argnums, or convert it: lm.astype(x, lm.float32)")
+
+
+def _alias(tensor):
+    alias, masks = _core._alias(tensor), sys.modules.get("lamina.nn.masks")  # not imported: no tensor has one
+    if masks is not None and masks.of(tensor) is not None:
+        masks.attach(alias, masks.of(tensor))
+    return alias
 
 
 def _chosen(what, fn, args, argnums):
@@ -98,8 +121,8 @@ def value_and_grad(fn, argnums=0, has_aux: bool = False):
         numbers = _chosen("value_and_grad", fn, args, argnums)
         leaves = _Leaves("value_and_grad", tuple(args[n] for n in numbers), _name(fn) + "'s arguments")
         with _core.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(leaves.values)
-            result = callee(fn)(*_with(args, numbers, leaves, leaves.values), **kwargs)
+            own = leaves.watched(tape)
+            result = callee(fn)(*_with(args, numbers, leaves, own), **kwargs)
             if has_aux:
                 if not isinstance(result, tuple) or len(result) != 2:
                     raise errors.InvalidArgument(f"value_and_grad: {_name(fn)} returns {errors.a_type(result)}", why="with has_aux it returns a pair", fix="return value, anything")
@@ -107,7 +130,7 @@ def value_and_grad(fn, argnums=0, has_aux: bool = False):
             else:
                 value = result
             value = _scalar("value_and_grad", fn, value)
-        gradients = leaves.fill(tape.gradient(value, leaves.values, unconnected_gradients="zero"))
+        gradients = leaves.fill(tape.gradient(value, own, unconnected_gradients="zero"))
         gradients = gradients if isinstance(argnums, (tuple, list)) else gradients[0]
         return ((value, aux), gradients) if has_aux else (value, gradients)
 
@@ -139,15 +162,15 @@ def vjp(fn, *primals):
     _function("vjp", fn)
     given = _Leaves("vjp", tuple(primals), "the primals")
     with _core.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
-        tape.watch(given.values)
-        out = callee(fn)(*given.fill(given.values))
+        own = given.watched(tape)
+        out = callee(fn)(*given.fill(own))
         leaves, results = _results("vjp", fn, out)
 
     def pull(cotangents):
         seeds = _Leaves("vjp", cotangents, "the cotangents").values
         if len(seeds) != len(results):
             raise errors.InvalidArgument(f"vjp: there are {len(seeds)} cotangents for {len(results)} results", fix="pass the structure of the result")
-        return tuple(given.fill(tape.gradient(results, given.values, output_gradients=seeds, unconnected_gradients="zero")))
+        return tuple(given.fill(tape.gradient(results, own, output_gradients=seeds, unconnected_gradients="zero")))
 
     return leaves.fill(results), pull
 
@@ -164,12 +187,12 @@ def jvp(fn, primals, tangents):
         raise errors.InvalidArgument("jvp: the tangents do not have the primals' structure and shapes", why="there is one direction per element of the primals", fix="pass a tuple like primals")
     with _core.GradientTape(watch_accessed_variables=False) as outer:
         with _core.GradientTape(watch_accessed_variables=False) as inner:
-            inner.watch(given.values)
-            out = callee(fn)(*given.fill(given.values))
+            own = given.watched(inner)
+            out = callee(fn)(*given.fill(own))
             leaves, results = _results("jvp", fn, out)
         seeds = [_core.zeros_like(r) for r in results]
         outer.watch(seeds)
-        pulled = inner.gradient(results, given.values, output_gradients=seeds, unconnected_gradients="zero")
+        pulled = inner.gradient(results, own, output_gradients=seeds, unconnected_gradients="zero")
         parts = [(_core.as_real(x), _core.as_real(y)) if x.dtype.is_complex else (x, y) for x, y in zip(pulled, along.values)]
         sums = [_core.sum(gradient * tangent) for gradient, tangent in parts]
         along_direction = sum(sums[1:], sums[0]) if sums else _core.zeros([])
@@ -181,7 +204,7 @@ def jacobian(fn, argnums=0):
     """jacobian(fn)(x, ...): the derivative of each element of fn's result with respect to each element of x: [result's shape..., x's
     shape...].
 
-    fn returns one tensor. argnums and structures are as in grad. All rows are computed together, by lm.vmap over the result's elements.
+    fn returns one tensor. argnums and structures are as in grad. fn is called once; all rows are computed together.
     """
     _function("jacobian", fn)
 
@@ -190,32 +213,13 @@ def jacobian(fn, argnums=0):
         numbers = _chosen("jacobian", fn, args, argnums)
         leaves = _Leaves("jacobian", tuple(args[n] for n in numbers), _name(fn) + "'s arguments", complex=False)
 
-        def call(values):
-            out = callee(fn)(*_with(args, numbers, leaves, values), **kwargs)
+        with _core.GradientTape(watch_accessed_variables=False) as tape:
+            own = leaves.watched(tape)
+            out = callee(fn)(*_with(args, numbers, leaves, own), **kwargs)
             out = out.read() if isinstance(out, Variable) else out
-            if not isinstance(out, Tensor) or not _is_floating(out):
-                raise errors.TypeMismatch(f"jacobian: {_name(fn)} returns {f'a tensor of {out.dtype}' if isinstance(out, Tensor) else f'{errors.a_type(out)}'}", fix="return one floating-point tensor")
-            return out
-
-        values = [v.read() if isinstance(v, Variable) else v for v in leaves.values]
-        with _core.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
-            tape.watch(values)
-            out = call(values)
-        shape = tuple(out.shape)
-        count = 1
-        for n in shape:
-            count *= n
-        rows = [[] for _ in values]
-        if count:
-            def row(direction, *values):
-                with _core.GradientTape(watch_accessed_variables=False) as tape:
-                    tape.watch(list(values))
-                    result = call(list(values))
-                return tuple(tape.gradient(result, list(values), output_gradients=direction, unconnected_gradients="zero"))
-
-            directions = _core.reshape(_core.eye(count, dtype=out.dtype), (count, *shape))
-            rows = vmap(row, in_axes=(0, *[None] * len(values)))(directions, *values)
-        parts = [_core.reshape(r, (*shape, *v.shape)) if count else _core.zeros((*shape, *v.shape), dtype=v.dtype) for r, v in zip(rows, values)]
+        if not isinstance(out, Tensor) or not _is_floating(out):
+            raise errors.TypeMismatch(f"jacobian: {_name(fn)} returns {f'a tensor of {out.dtype}' if isinstance(out, Tensor) else f'{errors.a_type(out)}'}", fix="return one floating-point tensor")
+        parts = [_core.zeros((*out.shape, *v.shape), dtype=v.dtype) if part is None else part for part, v in zip(tape.jacobian(out, own), own)]
         filled = leaves.fill(parts)
         return tuple(filled) if isinstance(argnums, (tuple, list)) else filled[0]
 

@@ -126,6 +126,7 @@ nb::list custom_gradient(nb::callable body, nb::handle inputs) {
 
 void bind_tape(nb::module_& m) {
   m.def("_custom_gradient", &custom_gradient, nb::arg("body"), nb::arg("inputs"));
+  m.def("_alias", [](nb::handle x) { return to_python(as_tensor(x.ptr()).alias(CallSite())); }, nb::arg("x"));
   nb::class_<PauseContext>(m, "_TapePause")
       .def("__enter__", [](PauseContext& p) { p.enter(); })
       .def("__exit__", [](PauseContext& p, nb::args) { p.exit(); });
@@ -172,7 +173,7 @@ void bind_tape(nb::module_& m) {
            nb::sig("def jacobian(self, target: object, sources: object) -> typing.Any"),
            "The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; None "
            "where nothing\n"
-           "connects them. It computes a gradient per element of the target; lm.jacobian computes them together.")
+           "connects them. The gradients of all elements of the target are computed together.")
       .def(
           "stop_recording", [](nb::object self) { return std::make_unique<PauseContext>(self); },
           "with tape.stop_recording(): what runs inside is not recorded.")

@@ -225,6 +225,169 @@ def test_a_custom_gradient_under_vmap_is_each_examples_own(mode):
     close(got, [1.25, 1.25])
 
 
+# --- derivatives are by places, not by tensors ---
+
+PAIR = {  # functions of two tensors, linear in neither
+    "product": lambda a, b: lm.sum(a * a * b),
+    "kernel": lambda a, b: lm.exp(-0.1 * lm.sum((a - 2.0 * b) ** 2)),
+    "checkpoint": lambda a, b: lm.checkpoint(lambda a: lm.sum(a * a * b))(a),
+    "cond": lambda a, b: lm.cond(lm.sum(a) > 0.0, lambda: lm.sum(a * a * b), lambda: lm.sum(a * b)),
+    "dict": lambda a, b: (lambda d: lm.sum(d["a"] * d["a"] * d["b"]))({"a": a, "b": b}),
+    "custom": lambda a, b: lm.sum(own_product(a, b) * a),
+}
+
+
+@lm.custom_gradient
+def own_product(a, b):
+    return a * b, lambda dy: (dy * b, dy * a * 3.0)
+
+
+def of_dict(F):
+    return lambda d: F(d["a"], d["b"])
+
+
+TRANSFORMS = {
+    "grad": lambda F, a, b: lm.grad(F)(a, b),
+    "grad by the second": lambda F, a, b: lm.grad(F, 1)(a, b),
+    "grad by both": lambda F, a, b: lm.grad(F, (0, 1))(a, b),
+    "grad by a dict": lambda F, a, b: list(lm.grad(of_dict(F))({"a": a, "b": b}).values()),
+    "grad, the other outside": lambda F, a, b: lm.grad(lambda x: F(x, b))(a),
+    "grad of grad, the other outside": lambda F, a, b: lm.grad(lambda x: lm.sum(lm.grad(lambda y: F(x, y))(b) * b))(a),
+    "grad of grad by an outer one": lambda F, a, b: lm.grad(lambda x: lm.sum(x * lm.grad(lambda y: F(y, b) * lm.sum(x))(x + 0)))(a),
+    "grad of grad": lambda F, a, b: lm.grad(lambda x, y: lm.sum(lm.grad(F, 1)(x, y)))(a, b),
+    "value_and_grad": lambda F, a, b: lm.value_and_grad(F, (0, 1))(a, b),
+    "vjp": lambda F, a, b: lm.vjp(F, a, b)[1](c(2.0)),
+    "vjp, the other outside": lambda F, a, b: lm.vjp(lambda x: F(x, b) * x, a)[1](b),
+    "jvp": lambda F, a, b: lm.jvp(F, (a, b), (a, lm.zeros(3))),
+    "jvp, the other outside": lambda F, a, b: lm.jvp(lambda x: F(x, b) * b, (a,), (b,)),
+    "jacobian": lambda F, a, b: lm.jacobian(lambda x, y: F(x, y) * x, (0, 1))(a, b),
+    "jacobian of grad": lambda F, a, b: lm.jacobian(lm.grad(F), 1)(a, b),
+    "jacobian, the other outside": lambda F, a, b: lm.jacobian(lambda x: F(x, b) * b)(a),
+    "hessian": lambda F, a, b: lm.hessian(F)(a, b),
+    "hessian, the other outside": lambda F, a, b: lm.hessian(lambda x: F(x, b))(a),
+    "vmap of grad": lambda F, a, b: lm.vmap(lm.grad(F, (0, 1)))(lm.stack([a, b]), lm.stack([b, a])),
+    "vmap of grad of shared ones": lambda F, a, b: lm.vmap(lambda s, x, y: lm.grad(F, (0, 1))(x, y)[0] * s, in_axes=(0, None, None))(c([1.0, 2.0]), a, b),
+    "vmap of grad, the other outside": lambda F, a, b: lm.vmap(lambda s: lm.grad(lambda x: F(x, b) * s)(a))(c([1.0, 2.0])),
+    "grad of vmap": lambda F, a, b: lm.grad(lambda x, y: lm.sum(lm.vmap(lambda s: F(x * s, y))(c([1.0, 2.0]))), (0, 1))(a, b),
+}
+
+
+def leaves(value):
+    return [np.asarray(leaf) for leaf in lm.tree.leaves(value)]
+
+
+@pytest.mark.parametrize("function", PAIR)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_tensor_twice_gives_what_copies_give(transform, function, mode):
+    def run(a, b):
+        return TRANSFORMS[transform](PAIR[function], a, b)
+    x = c([0.5, 1.0, -0.25])
+    want, got = leaves(mode(run)(x, x + 0)), leaves(mode(lambda x: run(x, x))(x))
+    assert len(got) == len(want) > 0
+    for one, other in zip(got, want):
+        close(one, other)
+    for one, other in zip(leaves(mode(lambda: run(x, x))()), want):  # captured
+        close(one, other)
+
+
+def test_the_derivative_of_a_tensor_twice_is_by_each_place(mode):
+    x = c([1.0, 2.0, 3.0])
+    first, second = mode(lambda x: lm.grad(lambda a, b: lm.sum(a * a * b), (0, 1))(x, x))(x)
+    close(first, [2, 8, 18])
+    close(second, [1, 4, 9])
+    close(mode(lambda: lm.grad(lambda a: lm.sum(a * x))(x))(), [1, 2, 3])
+    close(mode(lambda x: lm.grad(lambda a: a * lm.grad(lambda b: a * b)(a))(x))(c(3.0)), 6)
+    close(mode(lambda x: lm.jvp(lambda a, b: a * a * b, (x, x), (lm.ones(3), lm.zeros(3)))[1])(x), [2, 8, 18])
+    close(mode(lambda x: lm.jacobian(lm.grad(lambda a, b: lm.exp(-lm.sum((a - b) ** 2))), 1)(x, x))(x), 2 * np.eye(3))
+
+
+def test_tapes_around_a_transform_see_the_tensors_it_is_given(mode):
+    def run(x, w):
+        with lm.GradientTape(persistent=True) as tape:
+            tape.watch([x, w])
+            slope = lm.sum(lm.grad(lambda a: lm.sum(a * a * w * x))(x))
+            made = lm.jacobian(lambda a: a * w * a)(x)
+        return tape.gradient(slope, [x, w]), tape.gradient(made, [x, w])
+    x, w = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    (dx, dw), (jx, jw) = mode(run)(c(x), c(w))
+    close(dx, 4 * x * w)
+    close(dw, 2 * x * x)
+    close(jx, 2 * w)
+    close(jw, 2 * x)
+
+
+def test_variables_are_themselves_wherever_they_are_used(mode):
+    v = lm.Variable([1.0, 2.0])
+    close(mode(lambda v: lm.grad(lambda a: lm.sum(a * v))(v))(v), [2, 4])
+    close(mode(lambda v: lm.jacobian(lambda a: a * v)(v))(v), np.diag([2, 4]))
+    close(mode(lambda v: lm.hessian(lambda a: lm.sum(a * a * v))(v))(v), np.diag([6, 12]))
+
+
+def test_complex_tensors_twice(mode):
+    z = c(np.array([1 + 2j, 3 - 1j], np.complex64))
+    first = mode(lambda z: lm.grad(lambda a, b: lm.sum(lm.real(a * lm.conj(b) * b)))(z, z))(z)
+    close(first, mode(lambda z, w: lm.grad(lambda a, b: lm.sum(lm.real(a * lm.conj(b) * b)))(z, w))(z, z + 0))
+
+
+def test_masks_go_with_what_is_differentiated():
+    embedded = lm.nn.Embedding(5, 3, mask_zero=True)(c([[1, 2, 0]]))
+    head = lm.nn.Sequential([lm.nn.LSTM(4)])
+    head(embedded)
+    slope = lm.grad(lambda e: lm.sum(head(e)))(embedded)
+    assert not np.any(slope.numpy()[0, 2]) and np.all(slope.numpy()[0, :2])
+
+
+# --- effects ---
+
+
+@pytest.mark.parametrize("transform", ["grad", "vjp", "jvp", "jacobian", "hessian"])
+def test_the_function_is_called_once(transform, mode):
+    calls, count = [], lm.Variable(0)
+
+    def loss(x):
+        calls.append(1)
+        count.assign_add(1)
+        return lm.sum(x * x * x)
+    run = {"vjp": lambda x: lm.vjp(loss, x)[1](c(1.0)), "jvp": lambda x: lm.jvp(loss, (x,), (x,))}.get(transform, lambda x: getattr(lm, transform)(loss)(x))
+    mode(run)(c([1.0, 2.0]))
+    assert len(calls) == 1 and int(count) == 1
+
+
+DRAWS = {
+    "plain": lambda a: a * lm.random.uniform([4]),
+    "dropout": lambda a: lm.nn.Dropout(0.5)(a, training=True),
+    "checkpoint": lm.checkpoint(lambda a: a * lm.random.uniform([4])),
+    "dropout in a checkpoint": lm.checkpoint(lambda a: lm.nn.Dropout(0.5)(a * 2.0, training=True)),
+    "branch": lambda a: lm.cond(c(True), lambda: a * lm.random.normal([4]), lambda: a),
+    "loop": lambda a: lm.scan(lambda s, _: (lm.nn.Dropout(0.2)(s * lm.random.uniform([4]), training=True), None), a, None, length=3)[0],
+    "checkpoint in a loop": lambda a: lm.scan(lambda s, _: (lm.checkpoint(lambda s: s * lm.random.uniform([4]))(s), None), a, None, length=3)[0],
+    "vmap": lambda a: lm.vmap(lambda x: x * lm.random.uniform([]))(a),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_all_rows_of_a_jacobian_are_of_the_draws_of_the_call(draw, mode):
+    def run(x):
+        with lm.GradientTape() as tape:
+            tape.watch(x)
+            y = DRAWS[draw](x)
+        return y, tape.jacobian(y, x)
+    x = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    y, rows = mode(run)(c(x))
+    close(rows, np.diag(y.numpy() / x))
+    ys, stacked = mode(lambda xs: lm.vmap(run)(xs))(c(np.stack([x, x])))
+    for y, rows in zip(ys.numpy(), stacked.numpy()):
+        close(rows, np.diag(y / x))
+
+
+def test_jacobians_of_no_elements_and_of_what_is_not_connected(mode):
+    assert mode(lambda x: lm.jacobian(lambda a: a[:0] * 2.0)(x))(c([1.0, 2.0])).shape == (0, 2)
+    assert mode(lambda x: lm.jacobian(lambda a: a * 2.0)(x))(lm.zeros((0, 3))).shape == (0, 3, 0, 3)
+    a, b = mode(lambda x, y: lm.jacobian(lambda a, b: a * 2.0, (0, 1))(x, y))(c([1.0, 2.0]), lm.ones((3, 1), dtype=lm.float64))
+    close(a, 2 * np.eye(2))
+    assert b.shape == (2, 3, 1) and b.dtype == lm.float64 and not np.any(b.numpy())
+
+
 # --- refused ---
 
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "graph/frontend/typed_function.h"
@@ -406,6 +407,24 @@ TEST(GradientTape, TrainingOnASecondDerivativeIsOneSection) {
   EXPECT_EQ(update.concrete(x).instructions().size(), 1u) << update.explain(x);
 }
 
+TEST(Grad, IsByEachPlaceOfATensorThatStandsInTwo) {
+  const auto both = [](const Tensor& x) { return value_and_grad([&x](Tensor a, Tensor b) { return sum(a * a * b * x); })(x, x).second; };
+  const Tensor x = tensor({1, 2, 3}, {3});
+  EXPECT_EQ(values_both_ways([&](Tensor x) { return both(x)[0]; }, x), (Floats{2, 16, 54}));
+  EXPECT_EQ(values_both_ways([&](Tensor x) { return both(x)[1]; }, x), (Floats{1, 8, 27}));
+  EXPECT_FALSE(x.alias().same(x));
+  EXPECT_EQ(x.alias().buffer(), x.buffer());
+}
+TEST(GradientTape, JacobianComputesAllRowsTogether) {
+  const auto slope = [](Tensor x) {
+    GradientTape tape;
+    tape.watch(x);
+    Tensor y = reshape(x * x * sum(x), {1, 2});
+    return tape.jacobian(y, std::array<Source, 1>{x})[0];
+  };
+  EXPECT_EQ(values_both_ways(slope, tensor({1, 2}, {2})), (Floats{7, 1, 4, 16}));
+  EXPECT_EQ(slope(tensor({1, 2}, {2})).shape(), (Shape{1, 2, 2}));
+}
 TEST(Grad, ReturnsFunctions) {
   auto f = [](Tensor x, Tensor y) { return x * x * y; };
   EXPECT_EQ(grad(f)(scalar(3), scalar(4))[1].item<float>(), 9);
