@@ -6,7 +6,7 @@ import sys
 
 from . import _border, _core, errors
 from ._callee import callee
-from .vmap import _fill, _map, _Slot
+from .vmap import _fill, _join, _map, _parts, _Slot
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -50,6 +50,29 @@ class _Leaves:
         tape.watch(own)
         return own
 
+    def beside(self, value, path, of):
+        """The tensors of another value of this structure, in the order of these; `of` is what has this one."""
+        out = [None] * len(self.values)
+
+        def walk(place, part, path):
+            if isinstance(place, _Slot):
+                out[place.index] = leaf = _leaf(part)
+                if not _has_derivative(leaf):
+                    raise _no_derivative(self.what, path, part, leaf)
+                return
+            inside = _parts(place)
+            if inside is None:
+                return  # it has no derivative
+            given = _parts(part)
+            if given is None or given.keys() != inside.keys() or _kind(place) is not _kind(part):
+                raise errors.InvalidArgument(f"{self.what}: {path} is {_in_words(part, given)}, {of} has {_in_words(place, inside)} there", why="they are taken in pairs, by key and by position",
+                                             fix=f"pass the structure of {of}")
+            for key, one in inside.items():
+                walk(one, given[key], _join(path, key, place))
+
+        walk(self.structure, value, path)
+        return out
+
 
 def _has_derivative(leaf, complex=True) -> bool:
     return leaf is not None and (_is_floating(leaf) or complex and leaf.dtype.is_complex)
@@ -66,6 +89,17 @@ def _alias(tensor):
     if masks is not None and masks.of(tensor) is not None:
         masks.attach(alias, masks.of(tensor))
     return alias
+
+
+def _kind(value):
+    """What containers of one structure have in common."""
+    return dict if isinstance(value, dict) else type(value)
+
+
+def _in_words(value, parts) -> str:
+    if parts is None:
+        return errors.a_type(value)
+    return f"{errors.a_type(value)} of {len(parts)}" if isinstance(value, (tuple, list)) else f"{errors.a_type(value)} with {', '.join(map(str, parts)) or 'nothing'}"
 
 
 def _chosen(what, fn, args, argnums):
@@ -157,7 +191,8 @@ def _results(what, fn, value):
 def vjp(fn, *primals):
     """(fn(*primals), pull), where pull(cotangents) returns a tuple with a gradient per primal.
 
-    cotangents has the structure of fn's result; pull may be called repeatedly. Where nothing connects, a gradient is 0.
+    cotangents has the structure of fn's result, and they are paired by key; where the result has no floating-point tensor, it may be anything. pull may be
+    called repeatedly. Where nothing connects, a gradient is 0.
     """
     _function("vjp", fn)
     given = _Leaves("vjp", tuple(primals), "the primals")
@@ -167,9 +202,7 @@ def vjp(fn, *primals):
         leaves, results = _results("vjp", fn, out)
 
     def pull(cotangents):
-        seeds = _Leaves("vjp", cotangents, "the cotangents").values
-        if len(seeds) != len(results):
-            raise errors.InvalidArgument(f"vjp: there are {len(seeds)} cotangents for {len(results)} results", fix="pass the structure of the result")
+        seeds = leaves.beside(cotangents, "the cotangent", f"the result of {_name(fn)}")
         return tuple(given.fill(tape.gradient(results, own, output_gradients=seeds, unconnected_gradients="zero")))
 
     return leaves.fill(results), pull
@@ -178,13 +211,15 @@ def vjp(fn, *primals):
 def jvp(fn, primals, tangents):
     """(fn(*primals), its derivative along the tangents).
 
-    primals and tangents: tuples of arguments of the same structure. The second result has the structure of fn's result. It is computed by
+    primals and tangents: tuples of arguments of the same structure, paired by key. The second result has the structure of fn's result. It is computed by
     two gradients, one with respect to the cotangent of the other, so it costs about three times fn.
     """
     _function("jvp", fn)
-    given, along = _Leaves("jvp", tuple(primals), "the primals"), _Leaves("jvp", tuple(tangents), "the tangents")
-    if [tuple(v.shape) for v in given.values] != [tuple(v.shape) for v in along.values]:
-        raise errors.InvalidArgument("jvp: the tangents do not have the primals' structure and shapes", why="there is one direction per element of the primals", fix="pass a tuple like primals")
+    given = _Leaves("jvp", tuple(primals), "the primals")
+    along = given.beside(tuple(tangents), "tangents", "primals")
+    for one, tangent in zip(given.values, along):
+        if tuple(one.shape) != tuple(tangent.shape):
+            raise errors.InvalidArgument(f"jvp: the tangents do not have the primals' shapes: {tuple(tangent.shape)} for {tuple(one.shape)}", why="there is one direction per element of the primals", fix="pass a tuple like primals")
     with _core.GradientTape(watch_accessed_variables=False) as outer:
         with _core.GradientTape(watch_accessed_variables=False) as inner:
             own = given.watched(inner)
@@ -193,7 +228,7 @@ def jvp(fn, primals, tangents):
         seeds = [_core.zeros_like(r) for r in results]
         outer.watch(seeds)
         pulled = inner.gradient(results, own, output_gradients=seeds, unconnected_gradients="zero")
-        parts = [(_core.as_real(x), _core.as_real(y)) if x.dtype.is_complex else (x, y) for x, y in zip(pulled, along.values)]
+        parts = [(_core.as_real(x), _core.as_real(y)) if x.dtype.is_complex else (x, y) for x, y in zip(pulled, along)]
         sums = [_core.sum(gradient * tangent) for gradient, tangent in parts]
         along_direction = sum(sums[1:], sums[0]) if sums else _core.zeros([])
     pushed = outer.gradient(along_direction, seeds, unconnected_gradients="zero") if results else []

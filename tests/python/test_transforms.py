@@ -337,6 +337,34 @@ def test_masks_go_with_what_is_differentiated():
     assert not np.any(slope.numpy()[0, 2]) and np.all(slope.numpy()[0, :2])
 
 
+# --- structures ---
+
+
+def test_cotangents_and_tangents_are_paired_by_key(mode):
+    x = c([1.0, 2.0, 3.0])
+    pulled = mode(lambda x: lm.vjp(lambda a: {"b": a * 2, "a": a * 10}, x)[1]({"a": lm.ones(3), "b": lm.zeros(3)})[0])(x)
+    close(pulled, [10, 10, 10])
+    pushed = mode(lambda x: lm.jvp(lambda d: d["a"] * 100 + d["b"], ({"a": x, "b": x},), ({"b": lm.ones(3), "a": lm.zeros(3)},))[1])(x)
+    close(pushed, [1, 1, 1])
+    out, pull = lm.vjp(lambda a: (a * 2, {"steps": 3, "y": a * 5}, None), x)  # what has no derivative needs no cotangent
+    close(pull((lm.ones(3), {"y": lm.ones(3), "steps": None}, None))[0], [7, 7, 7])
+
+
+def test_other_structures_are_refused_and_both_are_named():
+    x, ones = c([1.0, 2.0]), lm.ones(2)
+    pull = lm.vjp(lambda a: {"b": a * 2, "a": (a, a)}, x)[1]
+    for given, text in (({"b": ones, "c": (ones, ones)}, "the cotangent is a dict with b, c, the result of <lambda> has a dict with b, a there"),
+                        ({"b": ones, "a": (ones,)}, r"the cotangent\['a'\] is a tuple of 1, .* a tuple of 2"),
+                        ({"b": ones, "a": [ones, ones]}, r"the cotangent\['a'\] is a list of 2, .* a tuple of 2"),
+                        (ones, "the cotangent is a Tensor, the result of <lambda> has a dict")):
+        with pytest.raises(lm.errors.InvalidArgument, match=text):
+            pull(given)
+    for tangents, text in ((({"b": ones},), r"tangents\[0\] is a dict with b, primals has a dict with a there"), ((x, x), "tangents is a tuple of 2, primals has a tuple of 1"),
+                           ((ones,), r"tangents\[0\] is a Tensor")):
+        with pytest.raises(lm.errors.InvalidArgument, match=text):
+            lm.jvp(lambda d: d["a"], ({"a": x},), tangents)
+
+
 # --- effects ---
 
 
