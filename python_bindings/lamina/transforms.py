@@ -281,6 +281,7 @@ def custom_gradient(fn):
     """
     @functools.wraps(fn, updated=())
     def wrapped(*args, **kwargs):
+        args, kwargs = _by_position(fn, args, kwargs)
         inputs = [a for a in args if isinstance(a, (Tensor, Variable))]
         shape = []
 
@@ -291,7 +292,7 @@ def custom_gradient(fn):
                 raise errors.InvalidArgument(f"custom_gradient: {_name(fn)} returns {errors.a_type(made)}", why="it returns a pair of the result and the function that gives its gradient", fix="return y, gradient")
             result, gradient = made
             several = isinstance(result, (tuple, list))
-            shape[:] = [type(result) if several else None]
+            shape[:] = [getattr(type(result), "_make", type(result)) if several else None]
             results = list(result) if several else [result]
 
             def backward(cotangents):
@@ -307,6 +308,22 @@ def custom_gradient(fn):
         return out[0] if shape[0] is None else shape[0](out)
 
     return wrapped
+
+
+def _by_position(fn, args, kwargs):
+    """The arguments of a call with those tensors by position that are passed by name: a gradient is returned per position."""
+    if not any(isinstance(value, (Tensor, Variable)) for value in kwargs.values()):
+        return args, kwargs
+    import inspect
+    try:
+        bound = inspect.signature(fn).bind(*args, **kwargs)
+        args, kwargs = bound.args, bound.kwargs
+    except (TypeError, ValueError):  # fn says what it cannot take
+        pass
+    for name, value in kwargs.items():
+        if isinstance(value, (Tensor, Variable)):
+            raise errors.TypeMismatch(f"custom_gradient: {_name(fn)}'s argument {name} is {errors.a_type(value)} passed by name", why="gradients are returned by position, and it has none", fix="pass it by position")
+    return args, kwargs
 
 
 _border.guard(globals())

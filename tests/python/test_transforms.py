@@ -1,4 +1,5 @@
 """grad, value_and_grad, vjp, jvp, jacobian, hessian, custom_gradient: derivatives of functions, eagerly and traced."""
+import collections
 import dataclasses
 
 import numpy as np
@@ -414,6 +415,28 @@ def test_jacobians_of_no_elements_and_of_what_is_not_connected(mode):
     a, b = mode(lambda x, y: lm.jacobian(lambda a, b: a * 2.0, (0, 1))(x, y))(c([1.0, 2.0]), lm.ones((3, 1), dtype=lm.float64))
     close(a, 2 * np.eye(2))
     assert b.shape == (2, 3, 1) and b.dtype == lm.float64 and not np.any(b.numpy())
+
+
+# --- custom gradients of calls by name ---
+
+
+def test_a_custom_gradient_of_a_named_tuple_and_of_arguments_by_name(mode):
+    Both = collections.namedtuple("Both", "a b")
+
+    @lm.custom_gradient
+    def g(x, y, power=2):
+        return Both(x * y, y ** power), lambda da, db: (da * 10.0, db * 100.0)
+    out = mode(lambda x: tuple(g(x, y=x)))(c(3.0))
+    assert [float(one) for one in out] == [9, 9] and type(g(c(1.0), c(1.0))) is Both
+    dx, dy = mode(lambda x, y: lm.grad(lambda x, y: g(y=y, power=3, x=x).a + g(x, y=y).b, (0, 1))(x, y))(c(2.0), c(3.0))
+    assert (float(dx), float(dy)) == (10, 100)
+
+    @lm.custom_gradient
+    def h(x, *, scale):
+        return x * scale, lambda dy: dy
+    with pytest.raises(lm.errors.TypeMismatch, match="argument scale is a Tensor passed by name"):
+        h(c(1.0), scale=c(2.0))
+    assert float(lm.grad(lambda x: h(x, scale=3.0))(c(1.0))) == 1
 
 
 # --- refused ---
