@@ -44,7 +44,7 @@ typedef enum lamina_status {
 LAMINA_C const char* lamina_last_error(void);
 
 typedef enum lamina_dtype {
-  LAMINA_BOOL = 0, /* one byte, 0 or 1 */
+  LAMINA_BOOL = 0, /* one byte, 0 or 1; other bytes that come in are true */
   LAMINA_U8 = 1,
   LAMINA_I8 = 2,
   LAMINA_I16 = 3,

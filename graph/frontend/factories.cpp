@@ -11,12 +11,18 @@
 #include "graph/frontend/eager.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/bools.h"
 
 namespace lamina {
 namespace {
 
 Tensor from_host(const void* data, const TensorType& type) {
-  return Tensor(copy_from_host(default_device(), data, size_t(byte_size(type))), type);
+  const auto* bytes = static_cast<const std::byte*>(data);
+  const size_t size = size_t(byte_size(type));
+  if (type.dtype != DType::boolean || are_bools({bytes, size})) return Tensor(copy_from_host(default_device(), data, size), type);
+  std::vector<std::byte> bools(bytes, bytes + size);
+  make_bools(bools);
+  return Tensor(copy_from_host(default_device(), bools.data(), size), type);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ LAMINA_API Tensor scalar_i(int64_t n, DType dtype = DType::i32);
 LAMINA_API Tensor scalar_b(bool b);
 // A tensor in host memory whose elements fill(bytes) writes. Throws out_of_memory before fill() is called.
 LAMINA_API Tensor made_on_host(const TensorType& type, const std::function<void(std::span<std::byte>)>& fill);
-// A copy of a host array of byte_size(type) bytes.
+// A copy of a host array of byte_size(type) bytes. A byte of a bool other than 0 is true.
 LAMINA_API Tensor constant(const void* data, const TensorType& type);
 
 LAMINA_API Tensor zeros(const Shape& shape, DType dtype = DType::f32);

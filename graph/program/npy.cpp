@@ -7,6 +7,7 @@
 #include "graph/frontend/factories.h"
 #include "graph/functions/op_functions.h"
 #include "graph/functions/shape_functions.h"
+#include "runtime/core/bools.h"
 #include "runtime/io/files.h"
 
 namespace lamina {
@@ -129,7 +130,10 @@ Tensor load_npy(const std::string& path) {
   if (uint64_t(bytes) != file.size() - at - length)
     file.bad(at + length, "the file is damaged", lamina::cat("its shape makes ", bytes, " bytes, there are ", file.size() - at - length),
              kWrongFile);
-  const Tensor out = made_on_host({found->dtype, stored}, [&](std::span<std::byte> to) { file.read(at + length, to); });
+  const Tensor out = made_on_host({found->dtype, stored}, [&](std::span<std::byte> to) {
+    file.read(at + length, to);
+    if (found->dtype == DType::boolean) make_bools(to);
+  });
   return header.fortran_order && stored.size() > 1 ? transpose(out) : out;
 }
 

@@ -6,6 +6,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include "runtime/core/bools.h"
 #include "runtime/device/buffer.h"
 
 namespace lamina::python {
@@ -46,6 +47,7 @@ Tensor copy_of(const Array& array, const TensorType& type) {
     to += bytes;
     for (size_t i = index.size(); i-- > 0 && ++index[i] == int64_t(array.shape(i));) index[i] = 0;
   }
+  if (type.dtype == DType::boolean) make_bools({static_cast<std::byte*>(buffer->data()), buffer->bytes()});
   return Tensor(std::move(buffer), type);
 }
 
@@ -90,7 +92,9 @@ Tensor tensor_from_dlpack(const nb::object& object) {
     throw Error(ErrorKind::device,
                 {.what = "from_dlpack: the array is not in host memory", .where = "", .why = "", .fix = "copy it to the host first"});
   }
-  if (!contiguous && array->size() > 0) return copy_of(*array, type);
+  const bool usable =
+      type.dtype != DType::boolean || !contiguous || are_bools({static_cast<const std::byte*>(array->data()), array->size()});
+  if (!(contiguous && usable) && array->size() > 0) return copy_of(*array, type);
   // The last reference may be dropped on a thread without the GIL.
   std::shared_ptr<void> owner(array.get(), [array](void*) mutable {
     if (!Py_IsInitialized()) {

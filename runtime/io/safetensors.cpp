@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/core/bools.h"
 #include "runtime/core/error.h"
 #include "runtime/io/checksum.h"
 
@@ -290,7 +291,7 @@ void Safetensors::read(const Entry& entry, std::span<std::byte> to) const {
   else if (checksum_of(entry.name, entry.type, file_.read_with_crc(entry.begin, to)) != entry.checksum)
     file_.bad(entry.begin, cat("the tensor '", entry.name, "' is damaged"), "its bytes differ from their checksum",
               "copy or save the file again");
-  if (entry.type.dtype == DType::boolean && std::any_of(to.begin(), to.end(), [](std::byte b) { return b > std::byte{1}; }))
+  if (entry.type.dtype == DType::boolean && !are_bools(to))
     file_.bad(entry.begin, cat("the tensor '", entry.name, "' is damaged"), "a bool is 0 or 1, and a byte of it is neither",
               "copy or save the file again");
 }

@@ -41,6 +41,13 @@ def test_strided_arrays_are_taken(view):
     np.testing.assert_array_equal(lm.constant(a).numpy(), a)
 
 
+def test_usual_bools_are_shared():
+    a = np.array([True, False] * 9)
+    t = lm.from_dlpack(a)
+    a[1] = True
+    assert t.numpy()[:3].tolist() == [True, True, True]
+
+
 def test_read_only_arrays_are_taken():
     a = np.arange(4.0)
     a.setflags(write=False)

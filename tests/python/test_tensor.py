@@ -119,6 +119,16 @@ def test_array_takes_dtype_and_copy():
         t.__array__("float64", copy=False)
 
 
+@pytest.mark.parametrize("take", [lm.constant, lm.from_dlpack, lambda b: lm.constant([b])[0], lambda b: lm.Variable(b).read(), lambda b: lm.function(lambda x: x)(b),
+                                  lambda b: lm.constant(np.asfortranarray(np.stack([b, b], 1)))[:, 0], lambda b: lm.from_dlpack(np.repeat(b, 2)[::2])])
+def test_bytes_of_bools_other_than_0_and_1_are_true(take):
+    b = np.frombuffer(bytes([255, 0, 2, 1, 0] * 7), bool)
+    want = b.view("uint8") > 0
+    t = take(b)
+    assert lm.sum(t).item() == want.sum() and np.array_equal((t == True).numpy(), want) and np.array_equal((lm.ones(35) * t).numpy(), want)  # noqa: E712
+    assert np.array_equal(t.numpy().view("uint8"), want.view("uint8")) and b.view("uint8")[0] == 255
+
+
 def test_dlpack_shares_memory_with_numpy():
     a = np.arange(6.0, dtype="float32").reshape(2, 3)
     t = lm.from_dlpack(a)
