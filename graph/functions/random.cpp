@@ -133,6 +133,20 @@ Tensor split(const Operand& key, int64_t count) {
   return stack({seeds, zeros_like(o(seeds))}, 1, at);
 }
 
+namespace {
+// Numbers of categories along the last axis, by Gumbel's trick.
+Tensor by_logits(const Tensor& logits, const Shape& shape, CallSite at) {
+  auto here = [&](const Tensor& t) { return Operand(t, at); };
+  Shape all = shape;
+  all.insert(all.end(), logits.shape().begin(), logits.shape().end());
+  // In at least f32: few bits would cause ties.
+  const DType dtype = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor u = random::uniform(all, dtype, 0, 1, at);
+  const Tensor gumbel = neg(here(log(here(neg(here(log(here(u))))))));
+  return argmax(here(add(here(gumbel), here(astype(here(logits), dtype)))), -1);
+}
+}  // namespace
+
 Tensor choice(int64_t n, const Shape& shape, bool replace, const Tensor& p, CallSite at) {
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   const auto refuse = [&](const std::string& what, const std::string& why, const std::string& fix) {
@@ -141,7 +155,14 @@ Tensor choice(int64_t n, const Shape& shape, bool replace, const Tensor& p, Call
   if (p.defined() && (p.rank() != 1 || p.shape()[0] != Dim(n)))
     refuse(cat("p is ", p.type(), " for ", n, " numbers"), "each has its probability", "pass a vector with one per number");
   if (n < 1 && size_of(shape) != Dim(0)) refuse(cat("one of ", n), "there is nothing to choose from", "pass at least 1");
-  if (replace) return p.defined() ? categorical(o(log(o(p))), shape) : integers(shape, 0, std::max<int64_t>(n, 1), DType::i64, at);
+  if (p.defined() && size_of(shape) != Dim(0)) {
+    const int64_t least = replace ? 1 : size_of(shape).number();
+    const Tensor good = logical_and(o(greater_equal(o(p), Operand(0.0, at))), o(isfinite(o(p))));
+    const Tensor possible = sum(o(astype(o(greater(o(p), Operand(0.0, at))), DType::i64)));
+    check(o(logical_and(o(good), o(greater_equal(o(possible), Operand(least, at))))),
+          cat("random.choice: p must be finite numbers from 0 on, of which ", least, " or more are above 0"), {}, {{"p", p}});
+  }
+  if (replace) return p.defined() ? by_logits(log(o(p)), shape, at) : integers(shape, 0, std::max<int64_t>(n, 1), DType::i64, at);
   const int64_t count = size_of(shape).number();
   if (count > n) refuse(cat(count, " of ", n, " without replacement"), "no number comes twice", "draw fewer, or with replacement");
   // With probabilities: the order of exponential waiting times at rates p.
@@ -228,26 +249,28 @@ Tensor exponential(const Shape& shape, DType dtype, double rate, CallSite at) {
 Tensor bernoulli(const Operand& p) { return bernoulli(p, p.resolve().shape()); }
 Tensor bernoulli(const Operand& p, const Shape& shape) {
   const Tensor probability = p.kind() == Operand::Kind::integer ? scalar(p.number()) : widened(p);
+  if (p.is_tensor() || !(p.number() >= 0 && p.number() <= 1)) {
+    const auto o = [&](const Tensor& t) { return Operand(t, p.at()); };
+    check(o(logical_and(o(greater_equal(o(probability), Operand(0.0, p.at()))), o(less_equal(o(probability), Operand(1.0, p.at()))))),
+          "random.bernoulli: p must be numbers from 0 to 1", {}, {{"p", probability}});
+  }
   const Tensor spread = broadcast_to(Operand(probability, p.at()), shape);
   return less(Operand(random::uniform(shape, probability.dtype(), 0, 1, p.at()), p.at()), Operand(spread, p.at()));
 }
 
 Tensor categorical(const Operand& operand, const Shape& shape) {
   const CallSite at = operand.at();
-  auto here = [&](const Tensor& t) { return Operand(t, at); };
   const Tensor logits = operand.resolve();
   if (logits.rank() == 0 || !is_floating(logits.dtype()))
     throw Error(ErrorKind::invalid_argument, {.what = cat("categorical: ", logits.type(), " are no logits"),
                                               .where = text(at.line()),
                                               .why = "the last axis has a floating-point number per category",
                                               .fix = "pass log probabilities [..., categories]"});
-  Shape all = shape;
-  all.insert(all.end(), logits.shape().begin(), logits.shape().end());
-  // In at least f32: few bits would cause ties.
-  const DType dtype = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor u = random::uniform(all, dtype, 0, 1, at);
-  const Tensor gumbel = neg(here(log(here(neg(here(log(here(u))))))));
-  return argmax(here(add(here(gumbel), here(astype(here(logits), dtype)))), -1);
+  if (size_of(shape) != Dim(0) && size_of(logits.shape()) != Dim(0))
+    check(Operand(isfinite(Operand(max(Operand(logits, at), std::vector<int64_t>{-1}), at)), at),
+          "random.categorical: logits must have no NaN and no infinity, and one above minus infinity in each row", {},
+          {{"logits", logits}});
+  return by_logits(logits, shape, at);
 }
 
 Tensor permutation(int64_t n, CallSite at) {

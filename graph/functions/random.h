@@ -45,7 +45,8 @@ LAMINA_API Tensor truncated_normal(const Shape& shape, DType dtype = DType::f32,
                                    double high = 2, CallSite at = std::source_location::current());
 // -log(1 - u) / rate with u uniform in [0, 1): waiting times with `rate` events per unit.
 LAMINA_API Tensor exponential(const Shape& shape, DType dtype = DType::f32, double rate = 1, CallSite at = std::source_location::current());
-// true with probability p (a number or floating tensor), one draw per element of p: u < p with u uniform in [0, 1).
+// true with probability p (a number or floating tensor), one draw per element of p: u < p with u uniform in [0, 1). Throws assertion, as
+// categorical() and choice() do, for what is no distribution.
 LAMINA_API Tensor bernoulli(const Operand& p);
 // The same for a shape to which p broadcasts.
 LAMINA_API Tensor bernoulli(const Operand& p, const Shape& shape);

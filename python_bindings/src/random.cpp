@@ -121,7 +121,8 @@ void bind_random(nb::module_& m) {
         return to_python(shape.is_none() ? random::bernoulli(to_operand(p)) : random::bernoulli(to_operand(p), to_shape(shape)));
       },
       nb::arg("p"), nb::arg("shape") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
-      "True with probability p; one draw per element of p, or of a shape to which p broadcasts.");
+      "True with probability p; one draw per element of p, or of a shape to which p broadcasts.\n\n"
+      "Raises AssertionFailed for a p outside of [0, 1].");
   r.def(
       "gamma",
       [](nb::handle alpha, nb::handle shape, nb::handle key) {
@@ -151,7 +152,8 @@ void bind_random(nb::module_& m) {
       nb::arg("logits"), nb::arg("shape") = nb::make_tuple(), nb::kw_only(), nb::arg("key") = nb::none(),
       "int64 numbers of categories, drawn with the probabilities softmax(logits) along the last axis; `shape` draws for each. By Gumbel's "
       "trick: the index\n"
-      "of the largest of logits - log(-log(u)).");
+      "of the largest of logits - log(-log(u)).\n\n"
+      "Raises AssertionFailed for NaN, infinity, and where all are minus infinity.");
   r.def(
       "permutation",
       [](nb::handle x, nb::handle key) {
@@ -171,11 +173,13 @@ void bind_random(nb::module_& m) {
       "A tensor like x with its parts along an axis in random order.");
   r.def("randint", draw_integers, nb::arg("low"), nb::arg("high") = nb::none(), nb::arg("shape") = nb::make_tuple(),
         nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(), "The same as integers.");
-  r.def("choice", choose, nb::arg("x"), nb::arg("shape") = nb::make_tuple(), nb::arg("replace") = true, nb::arg("p") = nb::none(),
-        nb::arg("axis") = 0, nb::kw_only(), nb::arg("key") = nb::none(),
-        "Of 0, ..., x - 1 (int64) for an integer x, else of the parts of x along an axis: each equally likely or with probabilities p; "
-        "without\n"
-        "replacement none comes twice. Raises InvalidArgument for more than there are.");
+  r.def(
+      "choice", choose, nb::arg("x"), nb::arg("shape") = nb::make_tuple(), nb::arg("replace") = true, nb::arg("p") = nb::none(),
+      nb::arg("axis") = 0, nb::kw_only(), nb::arg("key") = nb::none(),
+      "Of 0, ..., x - 1 (int64) for an integer x, else of the parts of x along an axis: each equally likely or with probabilities p; "
+      "without\n"
+      "replacement none comes twice. p need not add up to 1. Raises InvalidArgument for more than there are, and AssertionFailed for a p\n"
+      "that is negative or not finite, or 0 for so many that the draws are not possible.");
   r.def(
       "key", [](nb::handle seed) { return to_python(random::key(to_seed(seed))); }, nb::arg("seed"),
       "A key, int64 [2], for the functions' key=: they then draw from it alone, and not from the generator. The same key gives the same\n"

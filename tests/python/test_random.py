@@ -193,6 +193,30 @@ def test_choice_follows_its_probabilities():
     first = np.array([lm.random.choice(3, (1,), False, np.array([0.7, 0.2, 0.1])).item() for _ in range(600)])
     np.testing.assert_allclose(np.bincount(first, minlength=3) / 600, [0.7, 0.2, 0.1], atol=0.08)
     assert lm.random.choice(lm.constant([[1.0, 2.0], [3.0, 4.0]]), (5,), axis=1).shape == (2, 5)
+    assert lm.random.choice(3, (0,), p=[0.0, 0.0, 0.0]).shape == (0,) and lm.random.choice(3, (2,), p=[0, 0, 1]).tolist() == [2, 2]
     for wrong in (lambda: lm.random.choice(3, (4,), False), lambda: lm.random.choice(3, p=[0.5, 0.5]), lambda: lm.random.choice(0)):
         with pytest.raises(lm.errors.InvalidArgument, match="choice"):
             wrong()
+
+
+NOT_DISTRIBUTIONS = [
+    *(("choice", lambda p, replace=replace: lm.random.choice(3, (2,), replace, p), p) for replace in (True, False) for p in ([0.5, -0.1, 0.6], [np.nan, 0.5, 0.5], [0.0, 0.0, 0.0], [np.inf, 1.0, 1.0])),
+    ("choice", lambda p: lm.random.choice(3, (2,), False, p), [0.0, 0.0, 1.0]),
+    *(("categorical", lm.random.categorical, logits) for logits in ([np.nan, 1.0], [1.0, np.inf], [-np.inf, -np.inf], [[0.0, 0.0], [np.nan, 0.0]])),
+    *(("bernoulli", lm.random.bernoulli, p) for p in ([0.5, 1.5], [-0.1, 0.5], [np.nan])),
+]
+
+
+@pytest.mark.parametrize("name, draw, bad", NOT_DISTRIBUTIONS)
+@pytest.mark.parametrize("traced", [False, True])
+def test_what_is_no_distribution_is_refused(name, draw, bad, traced):
+    with pytest.raises(lm.errors.AssertionFailed, match=f"random.{name}"):
+        (lm.function(draw) if traced else draw)(np.array(bad, "float32"))
+
+
+def test_numbers_that_are_no_probability_are_refused():
+    for p in (1.5, -0.1, float("nan"), 2):
+        with pytest.raises(lm.errors.AssertionFailed, match="random.bernoulli"):
+            lm.random.bernoulli(p)
+    assert lm.random.bernoulli(1).item() and not lm.random.bernoulli(0.0).item()
+    assert lm.random.categorical(np.array([-np.inf, 1.0], "float32"), (5,)).tolist() == [1] * 5
