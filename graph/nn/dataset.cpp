@@ -91,6 +91,12 @@ std::vector<Dataset> Dataset::random_split(const std::vector<int64_t>& lengths, 
                  .why = all ? cat("they are to add up to ", *all, ", the number of elements") : "how many elements there are is unknown",
                  .fix = all ? "pass other lengths" : "split the files or rows that it is made of"});
   }
+  if (elements_->reordered()) {
+    throw Error(ErrorKind::invalid_argument, {.what = "Dataset: random_split of shuffled elements",
+                                              .where = "",
+                                              .why = "each loop has another order, and the parts would exchange elements",
+                                              .fix = "split first, then shuffle the parts"});
+  }
   std::vector<Dataset> parts;
   for (auto& numbers : random_parts(*all, lengths, seed ? *seed : random::next_host_seed())) parts.push_back(stepped<Picked>(numbers));
   return parts;

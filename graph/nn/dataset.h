@@ -47,7 +47,8 @@ class LAMINA_API Dataset {
   Dataset filter(Predicate keep) const;
   // The elements of the Dataset that `make` gives for each element: `cycle` of them are read in turns, `block` elements at a time.
   Dataset interleave(std::function<Dataset(const Element&, int64_t item)> make, int64_t cycle = 4, int64_t block = 1) const;
-  // Parts of these lengths, which add up to size(); each element is in one of them, chosen by the seed.
+  // Parts of these lengths, which add up to size(); each element is in one of them, chosen by the seed. Throws
+  // invalid_argument after shuffle(), which is for the parts.
   std::vector<Dataset> random_split(const std::vector<int64_t>& lengths, std::optional<uint64_t> seed = std::nullopt) const;
 
   // --- what they are ---

@@ -173,6 +173,7 @@ class Filtered final : public Elements {
   std::unique_ptr<ElementPass> start() const override { return std::make_unique<Pass>(from_->start(), keep_); }
   std::optional<int64_t> size() const override { return from_->size() == 0 ? std::optional<int64_t>(0) : std::nullopt; }
   bool endless() const override { return from_->endless(); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   struct Pass final : ElementPass {
@@ -203,6 +204,7 @@ class Interleaved final : public Elements {
   std::unique_ptr<ElementPass> start() const override { return std::make_unique<Pass>(*this); }
   std::optional<int64_t> size() const override { return from_->size() == 0 ? std::optional<int64_t>(0) : std::nullopt; }
   bool endless() const override { return from_->endless(); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   struct Pass final : ElementPass {
@@ -263,6 +265,9 @@ class Zipped final : public Elements {
   bool endless() const override {
     return std::all_of(parts_.begin(), parts_.end(), [](const ElementsRef& part) { return part->endless(); });
   }
+  bool reordered() const override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const ElementsRef& part) { return part->reordered(); });
+  }
 
  private:
   struct Pass final : ElementPass {
@@ -299,6 +304,7 @@ class Cached final : public Elements {
     return from_->size();
   }
   bool endless() const override { return from_->endless(); }
+  bool reordered() const override { return !kept_->get() && from_->reordered(); }
 
  private:
   struct Kept {

@@ -29,6 +29,7 @@ class Rowed final : public Elements {
   std::unique_ptr<ElementPass> start() const override;
   std::optional<int64_t> size() const override { return order_->size(); }
   bool endless() const override { return order_->endless(); }
+  bool reordered() const override { return order_->reordered(); }
   // The same rows in another order.
   ElementsRef with(RowOrderRef order) const { return std::make_shared<Rowed>(sources_, std::move(order)); }
   const RowOrderRef& order() const { return order_; }

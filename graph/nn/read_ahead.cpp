@@ -237,6 +237,7 @@ class Mapped final : public Elements {
   }
   std::optional<int64_t> size() const override { return from_->size(); }
   bool endless() const override { return from_->endless(); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   struct Pass final : ElementPass {
@@ -270,6 +271,7 @@ class Prefetched final : public Elements {
   }
   std::optional<int64_t> size() const override { return from_->size(); }
   bool endless() const override { return from_->endless(); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   ElementsRef from_;

@@ -46,7 +46,7 @@ def read_csv(path, delimiter: str = ",", dtype="float32"):
     if len(delimiter) != 1:
         raise errors.InvalidArgument(f"read_csv: delimiter {errors.shown(delimiter)}", why="it is the character between the fields of a line", fix='pass ","')
     with _reading(path, "a CSV file of numbers"):
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             names = [name.strip().strip('"') for name in file.readline().rstrip("\r\n").split(delimiter)]
             rows = np.loadtxt(file, dtype=str, delimiter=delimiter, ndmin=2, comments=None, quotechar='"')
         if len(rows) == 0:
@@ -375,7 +375,8 @@ class Dataset:
         return made
 
     def random_split(self, parts, seed: int | None = None) -> list:
-        """Datasets of these lengths, or shares of the whole: each element is in one of them, chosen at random by the seed, and they keep their order."""
+        """Datasets of these lengths, or shares of the whole: each element is in one of them, chosen at random by the seed, and they keep their order.
+        Shuffle the parts, and not what is split: InvalidArgument."""
         total, parts = len(self), list(parts)
         if parts and all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-6 and min(parts) >= 0:
             ends = [round(total * sum(parts[:i + 1])) for i in range(len(parts))]
@@ -455,20 +456,7 @@ class Dataset:
         return size
 
     def __iter__(self):
-        form = self._form
-        for tensors in self._elements():
-            yield form.nested(tensors)
-
-    def _elements(self):
-        skip, self._skip = self._skip, 0
-        self._passes, self._taken = self._passes + 1, 0
-        this, elements = self._passes, iter(self._core)
-        for taken, tensors in enumerate(elements, (elements.skip(skip) if skip else 0) + 1):
-            if self._passes == this:  # no later loop has begun
-                self._taken = taken
-            yield tensors
-        if self._passes == this:
-            self._taken = None
+        return _Loop(self)
 
     def _position(self) -> list:
         """Where the last loop is, for _go_to(), or where the next one will be after it."""
@@ -488,6 +476,39 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"<lm.data.Dataset of {'endless' if self._core.endless else 'unknown' if self._core.size is None else self._core.size} elements>"
+
+
+class _Loop:
+    """A loop over a Dataset, which begins with its first element. It goes on after an element that raises."""
+
+    def __init__(self, dataset):
+        self._dataset, self._elements = dataset, None
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        data = self._dataset
+        if self._elements is None:
+            skip, data._skip = data._skip, 0
+            data._passes, data._taken = data._passes + 1, 0
+            self._this, self._elements = data._passes, iter(data._core)
+            self._taken = self._elements.skip(skip) if skip else 0
+        try:
+            tensors = next(self._elements)
+        except StopIteration:
+            self._elements = iter(())
+            self._taken = None
+            raise
+        except Exception:
+            self._taken += 1
+            raise
+        else:
+            self._taken += 1
+        finally:
+            if data._passes == self._this:  # no later loop has begun
+                data._taken = self._taken
+        return data._form.nested(tensors)
 
 
 def host_map(dataset: Dataset, function, dtypes=None, parallel: int = 1) -> Dataset:

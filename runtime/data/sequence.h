@@ -7,11 +7,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/data/choice.h"
 
 namespace lamina::data {
 
@@ -36,6 +36,7 @@ class Sequence {
   virtual std::unique_ptr<PassOf<T>> start() const = 0;
   virtual std::optional<int64_t> size() const = 0;  // items per pass; empty when endless or unknown
   virtual bool endless() const { return false; }
+  virtual bool reordered() const { return false; }  // whether each pass has another order
 };
 template <class T>
 using SequenceRef = std::shared_ptr<const Sequence<T>>;
@@ -45,25 +46,6 @@ inline void require_positive(const char* what, int64_t n) {
   throw Error(ErrorKind::invalid_argument,
               {.what = cat("Dataset: ", what, " of ", n), .where = "", .why = "it must be positive", .fix = "pass 1 or more"});
 }
-
-// The standard fixes the engine's output, but not its distributions.
-class Choice {
- public:
-  Choice(uint64_t seed, uint64_t pass) {
-    std::seed_seq seeds{uint32_t(seed), uint32_t(seed >> 32), uint32_t(pass), uint32_t(pass >> 32)};
-    engine_.seed(seeds);
-  }
-  // Uniform in [0, n): rejects values in the incomplete last interval of n.
-  uint64_t below(uint64_t n) {
-    const uint64_t rest = (std::mt19937_64::max() % n + 1) % n;
-    uint64_t x = engine_();
-    while (x > std::mt19937_64::max() - rest) x = engine_();
-    return x % n;
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 // n consecutive items joined into one by `join`; the last may be of fewer, or is dropped.
 template <class T>
@@ -80,6 +62,7 @@ class Batches final : public Sequence<T> {
     return items ? std::optional(count(*items)) : std::nullopt;
   }
   bool endless() const override { return from_->endless(); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   int64_t count(int64_t items) const { return items / n_ + (!drop_ && items % n_ != 0); }
@@ -122,6 +105,7 @@ class Shuffled final : public Sequence<T> {
   std::unique_ptr<PassOf<T>> start() const override { return std::make_unique<Pass>(from_->start(), window_, Choice(seed_, passes_++)); }
   std::optional<int64_t> size() const override { return from_->size(); }
   bool endless() const override { return from_->endless(); }
+  bool reordered() const override { return true; }
 
  private:
   struct Pass final : PassOf<T> {
@@ -166,6 +150,7 @@ class Repeated final : public Sequence<T> {
     return total;
   }
   bool endless() const override { return from_->size() != 0 && times_ != 0 && (from_->endless() || !times_); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   struct Pass final : PassOf<T> {
@@ -230,6 +215,7 @@ class Sliced final : public Sequence<T> {
     return most_ ? std::min(left, *most_) : left;
   }
   bool endless() const override { return !most_ && from_->endless(); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   struct Pass final : PassOf<T> {
@@ -267,6 +253,7 @@ class Picked final : public Sequence<T> {
   Picked(SequenceRef<T> from, Numbers numbers) : from_(std::move(from)), numbers_(std::move(numbers)) {}
   std::unique_ptr<PassOf<T>> start() const override { return std::make_unique<Pass>(from_->start(), numbers_); }
   std::optional<int64_t> size() const override { return int64_t(numbers_->size()); }
+  bool reordered() const override { return from_->reordered(); }
 
  private:
   struct Pass final : PassOf<T> {

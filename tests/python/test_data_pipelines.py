@@ -103,6 +103,26 @@ def test_an_error_comes_at_its_step_with_the_number_of_the_item(parallel, ahead)
     assert [int(t[0]) for t in elements] == [10, 11]
 
 
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_a_loop_goes_on_after_an_element_that_raises(parallel):
+    def load(i):
+        if i in (0, 3):
+            raise OSError("bad file")
+        return i
+
+    feed = Dataset.range(6).host_map(load, parallel=parallel)
+    for _ in range(2):
+        elements, got = iter(feed), []
+        while True:
+            try:
+                got.append(int(next(elements)))
+            except OSError:
+                got.append(None)
+            except StopIteration:
+                break
+        assert got == [None, 1, 2, None, 4, 5] and next(elements, "over") == "over" and iter(elements) is elements
+
+
 def test_errors_of_other_steps_name_the_item():
     with pytest.raises(ZeroDivisionError) as e:
         list(Dataset.range(5).filter(lambda i: 1 // (int(i) - 3)))
@@ -170,6 +190,21 @@ def test_random_split_cuts_the_whole_into_parts(rows):
             d.random_split(bad)
     with pytest.raises(TypeError, match="not known"):
         d.filter(bool).random_split([0.5, 0.5])
+
+
+def test_random_split_is_for_elements_that_keep_their_order():
+    d = Dataset.from_tensor_slices(np.arange(20))
+    shuffled = [d.shuffle(seed=1), Dataset.range(20).shuffle(5), d.shuffle().host_map(lambda i: i), d.shuffle().batch(2), d.shuffle().take(10), Dataset.range(20).shuffle().repeat(2), d.shuffle().prefetch(2),
+                Dataset.zip(d, d.shuffle()), d.shuffle().cache(), d.shuffle().batch(4).map(lambda i: i)]
+    for one in shuffled:
+        with pytest.raises(lm.errors.InvalidArgument, match="(?s)shuffled elements.*split first"):
+            one.random_split([0.5, 0.5])
+    kept = d.shuffle().cache()
+    order = values(kept)
+    a, b = kept.random_split([14, 6])  # what is kept has one order
+    assert sorted(values(a) + values(b)) == sorted(order)
+    a, b = (part.shuffle() for part in d.random_split([14, 6]))
+    assert all(sorted(values(a) + values(b)) == list(range(20)) for _ in range(2))
 
 
 def test_padded_batches():
@@ -264,6 +299,8 @@ def test_files(tmp_path):
     assert names == ["a", "b", "y"] and rows.dtype == "float32" and np.isnan(rows[1, 1]) and rows[2, 2] == -1000
     x, y = next(iter(Dataset.from_csv(tmp_path / "t.csv", label="y").batch(3)))
     assert x.shape == (3, 2) and y.numpy().tolist() == [3, 6, -1000] and len(Dataset.from_csv(tmp_path / "t.csv")) == 3
+    (tmp_path / "marked.csv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "t.csv").read_bytes())
+    assert lm.data.read_csv(tmp_path / "marked.csv")[0] == names
     with pytest.raises(KeyError, match="column"):
         Dataset.from_csv(tmp_path / "t.csv", label="z")
     for name, text, say in [("text", "a,b\n1,x\n", "line 2, column 2"), ("ragged", "a,b\n1,2\n3\n", "columns"), ("wide", "a\n1,2\n", "1 columns"), ("empty number", "a\n1\n", None)]:
