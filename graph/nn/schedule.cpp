@@ -18,10 +18,11 @@ struct Formula {
   Operand operator()(const Hyper& h) const { return h.operand(DType::f64, at); }
   Tensor doubles(const Tensor& t) const { return astype(Operand(t, at), DType::f64); }
   Tensor ratio(const Tensor& steps, double all) const { return doubles(steps) / (*this)(all); }
-  // From 1 at share 0 to `low` at share 1.
-  Tensor cosine(const Tensor& share, const Hyper& low) const {
+  // From 1 at share 0 to `low` at share 1; with `top`, the way above `low` times it.
+  Tensor cosine(const Tensor& share, const Hyper& low, const Tensor& top = {}) const {
     const Formula& f = *this;
-    const Tensor wave = f(f(1.0) + f(cos(f(f(share) * f(std::numbers::pi))))) * f(0.5);
+    Tensor wave = f(f(1.0) + f(cos(f(f(share) * f(std::numbers::pi))))) * f(0.5);
+    if (top.defined()) wave = f(wave) * f(top);
     if (low.is(0)) return wave;
     const Operand height = low.per_model() ? f(f(1.0) - f(low)) : f(1 - low.value());
     return f(f(wave) * height) + f(low);
@@ -158,7 +159,7 @@ CosineDecayRestarts::CosineDecayRestarts(Hyper rate, int64_t first_decay_steps, 
           const Tensor length = pow(f(t_mul), f(period));
           share = f(f(turns) - f(f(f(length) - f(1.0)) / f(t_mul - 1))) / f(length);
         }
-        return f(f(f.cosine(share, alpha)) * f(pow(f(m_mul), f(period)))) * f(rate);
+        return f(f.cosine(share, alpha, pow(f(m_mul), f(period)))) * f(rate);
       }) {
   require("CosineDecayRestarts", "initial_learning_rate", rate, Range::from_zero);
   require("CosineDecayRestarts", "alpha", alpha, Range::from_zero);

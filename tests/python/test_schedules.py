@@ -25,10 +25,10 @@ def cosine(rate, steps, alpha):
 def restarts(rate, first, t_mul, m_mul, alpha):
     def at(t):
         length = float(first)
-        top = rate
+        top = 1.0
         while t >= length - 1e-9:
             t, length, top = t - length, length * t_mul, top * m_mul
-        return top * ((1 - alpha) * 0.5 * (1 + math.cos(math.pi * t / length)) + alpha)
+        return rate * ((1 - alpha) * top * 0.5 * (1 + math.cos(math.pi * t / length)) + alpha)
     return at
 
 
