@@ -156,7 +156,7 @@ bool apply_rare(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const 
   const bool is_u64 = dtype == DType::u64;
   const auto back = [&](const Tensor& t, bool flip) { return o.cast(flip ? o.flipped(t) : t, dtype); };
   if (&op == &def::where) {
-    if (inputs[1].dtype() != inputs[2].dtype()) return false;  // the op refuses it
+    if (inputs[0].dtype() != DType::boolean || inputs[1].dtype() != inputs[2].dtype()) return false;  // the op refuses it
     return out = {back(o.three(op, inputs[0], o.cast(inputs[1], DType::i64), o.cast(inputs[2], DType::i64)), false)}, true;
   }
   if (way == Way::indices ||

@@ -146,3 +146,10 @@ def test_borders_files_and_draws(tmp_path):
         module.call = lm.function(lambda x: x * 3 // 2, input_signature=[lm.TensorSpec([None], dtype)])
         lm.save(module, tmp_path / "m")
         np.testing.assert_array_equal(lm.load(tmp_path / "m").call(x).numpy(), a * np.array(3, dtype) // np.array(2, dtype))
+
+
+def test_where_refuses_a_condition_that_is_no_bool():
+    for d in DTYPES:
+        x = lm.constant(samples(d))
+        with pytest.raises(lm.errors.TypeMismatch, match="where"):
+            lm.where(x, x, x)
