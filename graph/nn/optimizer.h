@@ -55,7 +55,6 @@ class LAMINA_API Optimizer {
   const std::optional<Schedule>& schedule() const { return schedule_; }
   // i64: steps done. Counted by those that need it: for a schedule, an average of the weights, and the Adams. Throws state otherwise.
   const Variable& iterations() const;
-  bool counts_steps() const { return iterations_.has_value(); }
   // The loss to differentiate: itself, or times the scale of dynamic_loss_scale.
   Tensor scale_loss(const Operand& loss) const;
   // The averages of ema_momentum in the order of trained_variables(); empty without it.

@@ -121,6 +121,8 @@ def hints(cls, kind, table):
     def __getattr__(self, name):
         if name[:1] == "_":
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+        if hasattr(type(self), name):  # a property, whose error says why it has no value
+            return object.__getattribute__(self, name)
         from . import _core
 
         raise missing_attribute(kind, table, self, name, _core._user_line())

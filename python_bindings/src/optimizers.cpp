@@ -180,8 +180,11 @@ void bind_base(nb::module_& m) {
       .def_prop_ro(
           "iterations",
           [](const optim::Optimizer& o) {
-            if (!o.counts_steps()) throw nb::attribute_error(cat(o.name(), " does not count its steps").c_str());
-            return o.iterations();
+            try {
+              return o.iterations();
+            } catch (const Error& e) {
+              throw nb::attribute_error(e.what());
+            }
           },
           "How many steps were done: an int64 Variable. Optimizers whose update does not depend on it have none.")
       .def(

@@ -285,3 +285,10 @@ def test_an_ensemble_trains_with_a_loss_scale():
     x = np.random.default_rng(0).normal(size=(64, 2)).astype("float32")
     found = nets.fit(x, x[:, :1] * x[:, 1:], epochs=20)["loss"]
     assert (found[-1] < 0.5 * found[0]).all()
+
+
+def test_an_optimizer_that_does_not_count_its_steps_says_so():
+    for optimizer in (lm.optim.SGD(0.1), lm.optim.RMSprop(), lm.optim.Lion()):
+        with pytest.raises(AttributeError, match="(?s)steps are not counted.*does not depend.*of your own"):
+            optimizer.iterations
+        assert not hasattr(optimizer, "iterations")
