@@ -98,9 +98,11 @@ def _say_launch(lm, say):
 
 
 def _failed(error):
-    """Prints an error without the line of Python that ran this file. Returns 1."""
+    """Prints an error without the line of Python that ran this file. Returns the exit status: 2 for wrong arguments, 1 for all else."""
     print(re.sub(r"(, at |\n  where:  ?)<frozen runpy>:\d+", "", str(error)), file=sys.stderr)
-    return 1
+    import lamina as lm
+
+    return 2 if isinstance(error, lm.errors.InvalidArgument) and error.where.startswith("the command line") else 1
 
 
 def info(path, out=sys.stdout, as_json=False):
@@ -127,7 +129,7 @@ def info(path, out=sys.stdout, as_json=False):
 
 
 def convert(source, target, signature=None, out=sys.stdout, as_json=False):
-    """Writes what the file or folder `source` holds to `target`; the endings of the names say what they are. Returns 0, or 1 when that cannot be done."""
+    """Writes what the file or folder `source` holds to `target`; the endings of the names say what they are. Returns 0, or the status of what is wrong."""
     import lamina as lm
 
     try:

@@ -133,7 +133,8 @@ def test_what_cannot_be_converted_is_an_error(source, target, more, text, tmp_pa
     onnx.save(helper.make_model(helper.make_graph([helper.make_node("Reshape", ["x", "to"], ["y"])], "g", values[:2], values[2:]), opset_imports=[helper.make_opsetid("", 21)], ir_version=10),
               "shape.onnx")
     before = sorted(path.name for path in tmp_path.iterdir())
-    assert command.main(["convert", source, target, *more]) == 1
+    wrong_words = text.startswith(("are both", "lm.nn.save_file", "is for"))
+    assert command.main(["convert", source, target, *more]) == (2 if wrong_words else 1)
     said = capsys.readouterr()
     assert text in said.err and said.out == "", said.err
     assert sorted(path.name for path in tmp_path.iterdir()) == before  # nothing was written

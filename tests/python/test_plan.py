@@ -137,8 +137,8 @@ net.fit(np.ones((64, 20), "float32"), np.zeros(64, "int64"), batch_size=32)
 
 
 @pytest.mark.parametrize("words, code, said", [
-    (["--devices", "8xQ100"], 1, "there is no null device model named 'q100'"), (["--devices", "eight"], 1, "write --devices 8xH100"),
-    (["--devices", "0xH100"], 1, "--devices 0xH100"), (["--devices", "8xH100", "--nodes", "0"], 1, "--nodes 0"), ([], 2, "--devices")])
+    (["--devices", "8xQ100"], 1, "there is no null device model named 'q100'"), (["--devices", "eight"], 2, "write --devices 8xH100"),
+    (["--devices", "0xH100"], 2, "--devices 0xH100"), (["--devices", "8xH100", "--nodes", "0"], 2, "--nodes 0"), ([], 2, "--devices")])
 def test_wrong_arguments_of_plan(words, code, said, tmp_path):
     done = plan(tmp_path, *words)
     assert done.returncode == code and said in done.stderr and done.stdout == "", done.stderr
