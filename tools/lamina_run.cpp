@@ -74,7 +74,11 @@ int run(const Options& options) {
   lm::NamedTensors arguments;
   for (const std::string& text : options.inputs) {
     const auto [name, path] = name_and_path(text, "--input");
-    arguments[name] = lm::load_npy(path);
+    if (!arguments.emplace(name, lm::load_npy(path)).second)
+      throw lm::Error(lm::ErrorKind::invalid_argument, {.what = lm::cat("--input ", name, " is given twice"),
+                                                        .where = "",
+                                                        .why = "an argument has one value",
+                                                        .fix = "leave one of them out"});
   }
   std::vector<double> times;
   lm::NamedTensors results;

@@ -1,6 +1,7 @@
 #include "graph/program/module.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace lamina {
@@ -95,7 +96,7 @@ NamedTensors Module::call(const std::string& name, const NamedTensors& arguments
     if (const auto signature = signatures_.find(name); signature != signatures_.end()) found = functions_.find(signature->second);
   if (found == functions_.end()) {
     std::vector<std::string> names = keys_of(functions_), more = keys_of(signatures_);
-    names.insert(names.end(), more.begin(), more.end());
+    std::copy_if(more.begin(), more.end(), std::back_inserter(names), [&](const std::string& one) { return !functions_.contains(one); });
     throw unknown_name("function", name, std::move(names));
   }
   const std::vector<Graph>& graphs = found->second;

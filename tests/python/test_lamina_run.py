@@ -55,8 +55,10 @@ def test_errors_name_what_is_wrong(saved):
     _, folder = saved
     np.save(folder / "bad.npy", np.ones((2, 2), "float32"))
     np.save(folder / "text.npy", np.array(["a"]))
+    np.save(folder / "x.npy", np.ones((2, 3), "float32"))
     (folder / "no.npy").write_bytes(b"hello")
-    for arguments, text in [((folder / "none", "--list"), "cannot open"), ((folder / "m",), "2 functions"), ((folder / "m", "-s", "scare"), "score"),
+    for arguments, text in [((folder / "none", "--list"), "cannot open"), ((folder / "m",), "2 functions"), ((folder / "m", "-s", "scare"), "there are: score, grow\n"),
+                            ((folder / "m", "-s", "score", "-i", f"rows={folder}/x.npy", "-i", f"rows={folder}/x.npy"), "rows is given twice"),
                             ((folder / "m", "-s", "score", "-i", f"rows={folder}/bad.npy"), "3"), ((folder / "m", "-s", "score", "-i", "rows"), "NAME=FILE"),
                             ((folder / "m", "-s", "score", "-i", f"rows={folder}/text.npy"), "<U1"), ((folder / "m", "-s", "score", "-i", f"rows={folder}/no.npy"), "no .npy")]:
         done = run(*arguments)
@@ -76,3 +78,12 @@ def test_arrays_go_through_it(tmp_path, array):
     assert done.returncode == 0, done.stderr
     got = np.load(tmp_path / "y.npy")
     assert got.dtype == array.dtype and np.array_equal(got, array)
+
+
+def test_bytes_of_bools_in_files_other_than_0_and_1_are_true(tmp_path):
+    if not os.path.exists(RUN):
+        pytest.skip("lamina-run was not built: CLI11 is missing")
+    lm.save(lm.function(lambda x: lm.sum(x), input_signature=[lm.TensorSpec([3], "bool", name="x")]), tmp_path / "m")
+    np.save(tmp_path / "x.npy", np.frombuffer(bytes([255, 0, 3]), bool))
+    done = run(tmp_path / "m", "-i", f"x={tmp_path}/x.npy", "-o", f"output={tmp_path}/y.npy")
+    assert done.returncode == 0 and np.load(tmp_path / "y.npy") == 2, done.stderr
