@@ -97,7 +97,8 @@ class GroupNorm(Layer):
 
 
 class Embedding(Layer):
-    """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id without a row.
+    """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id without a row; as an index does, a
+    negative id counts rows from the end.
 
     mask_zero: id 0 is padding; the layers after it leave such steps out, as models.md says.
     """
