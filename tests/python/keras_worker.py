@@ -1,6 +1,7 @@
 """Opens .keras files with Keras, in an interpreter that has it: keras_worker.py FOLDER. For each NAME.keras with inputs in NAME.npz it writes what Keras computes
-to NAME.out.npz, and the model, as Keras saves it, to NAME.again.keras. Prints the version of Keras and one line per file."""
+to NAME.out.npz, what its metrics are of the labels l0, ... to NAME.json, and the model, as Keras saves it, to NAME.again.keras. Prints the version of Keras and one line per file."""
 import glob
+import json
 import os
 import sys
 
@@ -40,5 +41,11 @@ for path in sorted(glob.glob(os.path.join(sys.argv[1], "*.keras"))):
         loss = net.train_on_batch(inputs, given["labels"])
         out["loss"] = np.float32(loss[0] if isinstance(loss, list) else loss)
         out |= {f"w{i}": np.asarray(w) for i, w in enumerate(net.get_weights())}
+    if "l0" in given:
+        labels = [given[f"l{i}"] for i in range(9) if f"l{i}" in given]
+        made = net(inputs)
+        labels = dict(zip(made, labels)) if isinstance(made, dict) else labels if len(labels) > 1 else labels[0]
+        with open(stem + ".json", "w") as file:
+            json.dump({key: float(value) for key, value in net.evaluate(inputs, labels, verbose=0, return_dict=True).items()}, file)
     np.savez(stem + ".out.npz", **out)
     print(os.path.basename(stem), "of", ", ".join(sorted({type(layer).__name__ for layer in net._flatten_layers()})))

@@ -11,10 +11,12 @@ from .layer import Layer, Op
 from .layers import _Named
 from .model import Model, Sequential
 from .symbolic import Symbolic, parents as parents_of
+from .training import spread
 
 OURS = "lamina>"
 _LAYER_OF = {row.cls: name for name, row in table.LAYERS.items()}
 _LOSS_OF = {row[3]: name for name, row in table.LOSSES.items()}
+_METRIC_OF = {row[0]: name for name, row in reversed(table.METRICS.items())}
 _INITIALIZER_OF = {row[0]: name for name, row in table.INITIALIZERS.items()}
 _OPTIMIZER_OF = {row[0]: name for name, row in table.OPTIMIZERS.items()}
 
@@ -300,9 +302,10 @@ class Writer:
         if model.optimizer is None:
             return {}
         try:
-            return {"optimizer": self._optimizer(model.optimizer), "loss": self._loss(model.loss), "loss_weights": None,
-                    "metrics": [self._metric(metric, model.loss) for metric in model._metrics] or None, "weighted_metrics": None, "run_eagerly": model.run_eagerly,
-                    "steps_per_execution": 1, "jit_compile": False}
+            names = model._output_names(model._outputs) if is_functional(model) else [None] if type(model) is Sequential else None  # None: a class of the user's
+            losses, weights = _losses(model, names)
+            return {"optimizer": self._optimizer(model.optimizer), "loss": _each(self._loss, losses), "loss_weights": _each(_factor, weights),
+                    "metrics": self._metrics(model, names, losses), "weighted_metrics": None, "run_eagerly": model.run_eagerly, "steps_per_execution": 1, "jit_compile": False}
         except Unfit as problem:
             self.unfit.append(f"what compile() was given: {problem}")
             return {}
@@ -337,15 +340,75 @@ class Writer:
         config = {key: given.get(key, 1.0 if key == "delta" else 0) for key in table.LOSSES[cls][1]}
         return _wrapped("keras.losses", cls, {"reduction": "sum_over_batch_size"} | table.switched(config))
 
-    def _metric(self, metric, loss):
-        if type(metric) is metrics_module.Accuracy:
-            if metric.name == "accuracy":
+    def _metrics(self, model, names, losses):
+        """A list of them, or one for each output, in a list or by name."""
+        made = symbols(model._outputs) if is_functional(model) else [model._output] if type(model) is Sequential else []
+        several = any(place is not None for place in model._metric_outputs) and (names is None or len(names) > 1)
+        found = {}
+        for metric, place in zip(model._metrics, model._metric_outputs):
+            place = place if several else None
+            if several and names is not None:
+                place = names.index(place) if place in names else place
+                if not isinstance(place, int) or not 0 <= place < len(names):
+                    raise Unfit(f"the metric '{metric.name}' is of the output {place!r}, there are {', '.join(map(str, names))}")
+            at = place or 0
+            loss = losses.get(place if names is None else names[at]) if isinstance(losses, dict) else losses[at] if isinstance(losses, (list, tuple)) and at in range(len(losses)) else losses
+            found.setdefault(place, []).append(self._metric(metric, loss, made[at].shape if at in range(len(made)) and made[at] is not None else ()))
+        if not several:
+            return found.get(None)
+        if names is None and all(isinstance(place, str) for place in found):
+            return found
+        lists = [found.get(i, []) for i in range(len(names) if names else 1 + max(place for place in found if isinstance(place, int)))]
+        return dict(zip(names, lists)) if names and isinstance(model._outputs, dict) else lists
+
+    def _metric(self, metric, loss, shape):
+        kind, name = type(metric), getattr(metric, "_own_name", metric.name)
+        sparse = getattr(loss, "name", "") == "sparse_cross_entropy"
+        if kind is metrics_module.Accuracy:
+            if name == "accuracy":
                 return "accuracy"
-            sparse = getattr(loss, "name", "") == "sparse_cross_entropy"
-            return _wrapped("keras.metrics", "SparseCategoricalAccuracy" if sparse else "CategoricalAccuracy", {"name": metric.name})
-        if type(metric) is metrics_module._FromFunction:
+            if tuple(shape)[-1:] == (1,):
+                return self._metric(metrics_module.BinaryAccuracy(name=name), loss, shape)
+            return _wrapped("keras.metrics", "SparseCategoricalAccuracy" if sparse else "CategoricalAccuracy", {"name": name})
+        if kind is metrics_module._FromFunction:
             return _function(_function_name("a metric", metric._function))
-        return _wrapped(None, type(metric).__name__, {}, type(metric).__name__)
+        if kind in _METRIC_OF:
+            cls = "SparseTopKCategoricalAccuracy" if kind is metrics_module.TopK and sparse else _METRIC_OF[kind]
+            _, keys, fixed = table.METRICS[cls]
+            config = {theirs: getattr(metric, ours) for theirs, ours in keys.items()}
+            if cls in ("Precision", "Recall", "F1Score") and not (0 < (least := min(config.values())) <= 1 or least == 0 and cls != "F1Score"):
+                raise Unfit(f"the metric '{name}' has the threshold {least}, Keras's {cls} takes those from 0 to 1")
+            return _wrapped("keras.metrics", cls, {"name": name} | {key: allowed[-1] for key, allowed in fixed.items()} | config)
+        if kind.__module__ == metrics_module.__name__:
+            raise Unfit(f"the metric '{name}' ({kind.__name__}) has no counterpart in Keras: compile() without it before saving")
+        takes = [one.name for one in inspect.signature(kind).parameters.values() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+        if hasattr(kind, "get_config"):
+            config = self.plain(f"the metric '{name}'", metric.get_config())
+        elif set(takes) - {"name"}:
+            raise Unfit(f"the metric '{name}' ({kind.__name__}) is made with {', '.join(takes)}: give its class get_config(), which returns them")
+        else:
+            config = {"name": name} if "name" in takes else {}
+        return _wrapped(None, kind.__name__, config, kind.__name__)
+
+
+def _losses(model, names):
+    """(the loss or those of each output, their factors), in the form that Keras takes: factors only beside a loss for each."""
+    loss, weights = model.loss, model._loss_weights
+    one = not isinstance(loss, (list, tuple, dict))
+    if one and (weights is None or names is not None and len(names) == 1):
+        return loss, None
+    if names is None or len(names) == 1:
+        return ({name: loss for name in weights} if isinstance(weights, dict) else [loss] * len(weights)) if one else loss, weights
+    losses, weights = spread("loss", loss, names, loss), weights and [1.0 if factor is None else factor for factor in spread("loss_weights", weights, names, 1.0)]
+    return (dict(zip(names, losses)), weights and dict(zip(names, weights))) if isinstance(model._outputs, dict) else (losses, weights)
+
+
+def _factor(value):
+    if value is None or isinstance(value, (int, float)):
+        return _plain("a loss weight", value)
+    if isinstance(value, _core.Variable):
+        raise Unfit("a loss weight is a Variable: the file holds numbers")
+    return float(value.numpy())
 
 
 def _wrapped_tensor(shape, dtype, where):

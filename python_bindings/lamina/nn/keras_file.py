@@ -86,7 +86,7 @@ def load_file(path, custom: dict | None = None, compile: bool = True):
     arguments = None
     if compile and model is not None and isinstance(model, Model) and config.get("compile_config"):
         outputs = symbols(model._outputs) if is_functional(model) else [model._output] if isinstance(model, Sequential) and model._output is not None else []
-        arguments = reader.compiled(config["compile_config"], outputs[0].shape if len(outputs) == 1 else None)
+        arguments = reader.compiled(config["compile_config"], len(outputs) or (1 if isinstance(model, Sequential) else None))
     if reader.unknown:
         raise errors.NotFound("load_file: the file names what Lamina does not have", where=f"file '{path}'", why="; ".join([*reader.unknown, *reader.unfit]),
                               fix='pass custom={"Name": class or function} for what is yours' + (", or compile=False" if any("compile()" in text for text in reader.unknown) else ""))

@@ -412,14 +412,19 @@ class Reader:
     # --- what compile() is given ---
 
     def compiled(self, config, outputs) -> dict | None:
-        """The arguments of compile()."""
+        """The arguments of compile(), for a model with so many outputs; None: not known."""
         try:
             config = _dict(config, "compile_config")
-            for key in ("loss_weights", "weighted_metrics"):
-                if config.get(key):
-                    raise Unfit(f"Lamina's compile() has no {key}")
-            return {"optimizer": self._optimizer(config.get("optimizer")), "loss": self._loss(config.get("loss")),
-                    "metrics": self._metrics(config.get("metrics"), config.get("loss"), outputs), "run_eagerly": bool(config.get("run_eagerly", False))}
+            if config.get("weighted_metrics"):
+                raise Unfit("Lamina's compile() has no weighted_metrics")
+            loss, weights = _spread_out(self._loss, config.get("loss")), _spread_out(_factor, config.get("loss_weights"))
+            if outputs == 1:
+                loss, weights = _only(loss), _only(weights)
+                loss, weights = (loss, None) if weights in (None, 1) else ([loss], [weights])
+            elif isinstance(weights, float):
+                raise Unfit("loss_weights is one number, for a model of several outputs")
+            return {"optimizer": self._optimizer(config.get("optimizer")), "loss": loss, "loss_weights": weights, "metrics": self._metrics(config.get("metrics"), outputs),
+                    "run_eagerly": bool(config.get("run_eagerly", False))}
         except Unfit as problem:
             self.unknown.append(f"what compile() was given: {problem}")
         except errors.Error as problem:
@@ -453,7 +458,7 @@ class Reader:
         if value is None:
             return None
         if isinstance(value, (list, dict)) and not _is_object(value):
-            raise Unfit("Lamina's compile() takes one loss, not one for each output")
+            raise Unfit("the losses of an output are several")
         config = {}
         if isinstance(value, dict):
             name, config = _text(value["class_name"], "the loss's class"), value["config"]
@@ -480,24 +485,70 @@ class Reader:
                 raise Unfit(f"Lamina's {name} has no {key} ({errors.shown(part)})")
         return cls(**arguments)
 
-    def _metrics(self, value, loss, outputs):
-        found = []
-        for part in value or []:
-            if isinstance(part, list) and len(value) == 1:  # of the one output
-                return self._metrics(part, loss, outputs)
-            config = {}
-            if _is_object(part):
-                name, config = part["class_name"], part["config"] if isinstance(part["config"], dict) else {}
-                name = part["config"] if name == "function" else name
-            else:
-                name = part
-            given = self._given(part.get("registered_name") if isinstance(part, dict) else None, _text(name, "a metric"))
-            if given is not None:
-                found.append(given(**config) if isinstance(given, type) and issubclass(given, metrics_module.Metric) else given)
-            elif name in table.ACCURACIES:
-                if name in ("accuracy", "acc") and outputs and tuple(outputs)[-1:] == (1,):
-                    raise Unfit("Lamina has no accuracy of one output, which Keras rounds")
-                found.append(metrics_module.Accuracy(config.get("name") or ("accuracy" if name == "acc" else snake_case(name))))
-            else:
-                raise Unfit(f"Lamina has no metric {name[:60]}, and it is not in `custom`")
-        return found
+    def _metrics(self, value, outputs):
+        """A list of them, or of lists or a dict with those of each output."""
+        each = lambda part: [self._metric(one) for one in (part if isinstance(part, list) else [] if part is None else [part])]  # noqa: E731
+        if value is None:
+            return []
+        if isinstance(value, dict) and not _is_object(value):
+            found = {name: each(part) for name, part in value.items()}
+            return sum(found.values(), []) if outputs == 1 else found
+        if not isinstance(value, list) or not (any(part is None or isinstance(part, list) for part in value) or (outputs or 1) > 1):
+            return each(value)
+        found = [each(part) for part in value]
+        return sum(found, []) if outputs == 1 or len(found) == 1 else found
+
+    def _metric(self, value):
+        config = {}
+        if _is_object(value):
+            name, config = value["class_name"], value["config"]
+            if name == "function":
+                name, config = config, {}
+        else:
+            name = value
+        given = self._given(value.get("registered_name") if isinstance(value, dict) else None, _text(name, "a metric"))
+        config = _dict(config, "config")
+        if given is not None:
+            return given(**config) if isinstance(given, type) and issubclass(given, metrics_module.Metric) else given
+        if name in table.ACCURACIES:
+            return metrics_module.Accuracy(config.get("name") or ("accuracy" if name == "acc" else snake_case(name)))
+        known = table.METRIC_ALIASES.get(name, name)
+        cls = next((theirs for theirs in table.METRICS if known in (theirs, snake_case(theirs))), None)
+        if cls is None:
+            raise Unfit(f"Lamina has no metric {name[:60]}, and it is not in `custom`")
+        kind, keys, fixed = table.METRICS[cls]
+        arguments = {"name": _text(config.get("name") or (snake_case(name) if name == cls else name), "a metric's name")}
+        for key, allowed in fixed.items():
+            if config.get(key) not in allowed:
+                raise Unfit(f"Lamina's {cls} has no {key} ({errors.shown(config.get(key))})")
+        for key, part in config.items():
+            if key in keys:
+                part = part[0] if isinstance(part, list) and len(part) == 1 else part
+                if part is not None:
+                    arguments[keys[key]] = part
+                elif cls == "F1Score":
+                    raise Unfit("Lamina's F1Score has no argmax in place of a threshold")
+            elif key not in fixed and key not in ("name", "dtype") and part is not None:
+                raise Unfit(f"Lamina's {cls} has no {key} ({errors.shown(part)})")
+        return kind(**arguments)
+
+
+def _spread_out(f, value):
+    """f of a value, or of each output's in a list or a dict."""
+    if isinstance(value, list):
+        return [f(part) for part in value]
+    return {name: f(part) for name, part in value.items()} if isinstance(value, dict) and not _is_object(value) else f(value)
+
+
+def _only(value):
+    """What a list or dict for one output holds."""
+    parts = list(value.values()) if isinstance(value, dict) else value
+    if isinstance(parts, list) and len(parts) != 1:
+        raise Unfit(f"there are {len(parts)} losses or loss_weights for one output")
+    return parts[0] if isinstance(parts, list) else parts
+
+
+def _factor(value):
+    if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool)):
+        raise Unfit(f"a loss weight is {errors.a_type(value)}")
+    return value

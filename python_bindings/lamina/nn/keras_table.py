@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable
 
-from .. import losses, optim
+from .. import losses, metrics, optim
 from . import attention, images, layers, merging, normalization, recurrent
 
 
@@ -171,6 +171,19 @@ LOSS_ALIASES = {"mse": "mean_squared_error", "MSE": "mean_squared_error", "mae":
 REDUCTIONS = ("sum_over_batch_size", "mean")
 
 ACCURACIES = {"accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "SparseCategoricalAccuracy", "CategoricalAccuracy"}
+
+# Keras's class -> (ours, {its key: ours}, what the other keys may be). Ours is written as the first class that it has; of TopK the loss decides.
+METRICS = {
+    "MeanSquaredError": (metrics.MeanSquaredError, {}, {}), "MeanAbsoluteError": (metrics.MeanAbsoluteError, {}, {}), "BinaryAccuracy": (metrics.BinaryAccuracy, same("threshold"), {}),
+    "Precision": (metrics.Precision, {"thresholds": "threshold"}, {"top_k": (None,), "class_id": (None,)}),
+    "Recall": (metrics.Recall, {"thresholds": "threshold"}, {"top_k": (None,), "class_id": (None,)}),
+    "AUC": (metrics.AUC, {"num_thresholds": "thresholds"}, {"curve": (None, "ROC"), "summation_method": (None, "interpolation"), "multi_label": (None, False), "num_labels": (None,), "label_weights": (None,),
+                                                            "from_logits": (None, False)}),
+    "F1Score": (metrics.F1, same("threshold"), {"average": ("micro",)}),
+    "R2Score": (metrics.R2, {}, {"class_aggregation": (None, "uniform_average"), "num_regressors": (None, 0)}),
+    "TopKCategoricalAccuracy": (metrics.TopK, same("k"), {}), "SparseTopKCategoricalAccuracy": (metrics.TopK, same("k"), {}),
+}
+METRIC_ALIASES = {"mse": "mean_squared_error", "MSE": "mean_squared_error", "mae": "mean_absolute_error", "MAE": "mean_absolute_error"}
 
 OPTIMIZER_OFF = {"use_ema": (False,), "amsgrad": (False,), "weight_decay": (0, False)}
 OPTIMIZER_IGNORED = ("ema_momentum",)

@@ -258,16 +258,23 @@ class Training:
     def _run_predict_step(self, inputs):
         return widened(self, self(inputs, training=False))
 
+    def _output_names(self, predictions) -> list:
+        """[None] for one that is not in a list or dict."""
+        if not isinstance(predictions, (tuple, list, dict)):
+            return [None]
+        if isinstance(predictions, dict):
+            return list(predictions)
+        made = flatten(self._outputs)[0] if self._inputs is not None else ()
+        names = [getattr(symbol.layer, "name", None) for symbol in made]
+        return names if len(set(names)) == len(predictions) else [f"output_{i}" for i in range(len(predictions))]
+
     def _outputs_with(self, labels, predictions) -> list:
         """[(name, labels, predictions)] of each output."""
+        names = self._output_names(predictions)
         if not isinstance(predictions, (tuple, list, dict)):
             return [(None, labels, predictions)]
         if isinstance(predictions, dict):
-            names, predictions = list(predictions), list(predictions.values())
-        else:
-            made = flatten(self._outputs)[0] if self._inputs is not None else ()
-            names = [getattr(symbol.layer, "name", None) for symbol in made]
-            names = names if len(set(names)) == len(predictions) else [f"output_{i}" for i in range(len(predictions))]
+            predictions = list(predictions.values())
         if isinstance(labels, dict):
             missing = [name for name in names if name not in labels]
             if missing:
@@ -287,7 +294,7 @@ class Training:
         if len(outputs) == 1 and names[0] is None and not isinstance(self.loss, (list, tuple, dict)):
             self._part_names = ()
             return _loss_value(self.loss, labels, predictions, weights), ()
-        losses, factors = _spread("loss", self.loss, names, self.loss), _spread("loss_weights", self._loss_weights, names, 1.0)
+        losses, factors = spread("loss", self.loss, names, self.loss), spread("loss_weights", self._loss_weights, names, 1.0)
         parts = {}
         for (name, y, p), loss, factor in zip(outputs, losses, factors):
             if loss is not None:
@@ -310,8 +317,8 @@ class Training:
             at = 0 if place is None else place if isinstance(place, int) else next((i for i, (name, _, _) in enumerate(outputs) if name == place), None)
             if at is None or at >= len(outputs):
                 raise _core.unknown_name("output", str(place), [str(name) for name, _, _ in outputs])
-            if place is not None and len(outputs) > 1 and not getattr(metric, "_of_output", False):
-                metric.name, metric._of_output = f"{outputs[at][0]}_{metric.name}", True
+            if place is not None and len(outputs) > 1 and not hasattr(metric, "_own_name"):
+                metric.name, metric._own_name = f"{outputs[at][0]}_{metric.name}", metric.name
             found.append(metric.measure(*outputs[at][1:]))
         return found
 
@@ -348,7 +355,7 @@ def _each(given, f):
     return [f(one) for one in given] if isinstance(given, (list, tuple)) else f(given)
 
 
-def _spread(what, given, names, otherwise) -> list:
+def spread(what, given, names, otherwise) -> list:
     """One for each output: of a list by place, of a dict by name; else `otherwise` for all."""
     if isinstance(given, dict):
         for name in given:
