@@ -125,6 +125,13 @@ Tensor made_in(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const T
   return o.cast(apply_one(op, other, inputs, o.at), wanted);
 }
 
+// An error's text with the operands' dtype in place of the one in which they are computed.
+std::string named(std::string text, DType dtype) {
+  const std::string computed = "i64[", own = cat(dtype, "[");
+  for (size_t at = 0; (at = text.find(computed, at)) != std::string::npos; at += own.size()) text.replace(at, computed.size(), own);
+  return text;
+}
+
 }  // namespace
 
 bool concerns_rare_dtypes(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs) {
@@ -189,17 +196,21 @@ bool apply_rare(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const 
     return out = {back(apply_one(op, attrs, in, at), false)}, true;
   }
   if (!same) return false;  // the op refuses it
-  if (way == Way::bits) {
-    converted(false);
-    Tensor result;
-    if (is_u64 && apply_u64(op, in, o, result)) return out = {back(result, false)}, true;
-    return out = {back(apply_one(op, attrs, in, at), false)}, true;
-  }
-  if (way == Way::order || way == Way::places) {
-    converted(is_u64);
-    out = apply(op, attrs, in, at);
-    if (way == Way::order) out[0] = back(out[0], is_u64);
-    return true;
+  try {
+    if (way == Way::bits) {
+      converted(false);
+      Tensor result;
+      if (is_u64 && apply_u64(op, in, o, result)) return out = {back(result, false)}, true;
+      return out = {back(apply_one(op, attrs, in, at), false)}, true;
+    }
+    if (way == Way::order || way == Way::places) {
+      converted(is_u64);
+      out = apply(op, attrs, in, at);
+      if (way == Way::order) out[0] = back(out[0], is_u64);
+      return true;
+    }
+  } catch (const Error& e) {
+    throw Error(e.kind, {named(e.parts.what, dtype), e.parts.where, named(e.parts.why, dtype), e.parts.fix});
   }
   return false;
 }

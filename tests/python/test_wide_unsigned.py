@@ -153,3 +153,13 @@ def test_where_refuses_a_condition_that_is_no_bool():
         x = lm.constant(samples(d))
         with pytest.raises(lm.errors.TypeMismatch, match="where"):
             lm.where(x, x, x)
+
+
+def test_errors_name_the_dtype_of_the_operands():
+    for d in DTYPES:
+        a, b, m = lm.ones(3, d), lm.ones(4, d), lm.ones((4, 4), d)
+        name = "u" + d[4:]
+        for wrong in (lambda: a + b, lambda: a // b, lambda: a < b, lambda: lm.maximum(a, b), lambda: a @ m, lambda: lm.sum(a, 3), lambda: lm.argmax(a, 4), lambda: lm.function(lambda x, y: x - y)(a, b)):
+            with pytest.raises(lm.errors.InvalidArgument) as caught:
+                wrong()
+            assert f"{name}[" in caught.value.what and "i64[" not in str(caught.value)
