@@ -1,7 +1,29 @@
-"""Networks for test_keras_files.py: a model, and inputs for it."""
+"""Networks for test_keras_files.py: a model, and inputs for it. keras_opens() runs keras_worker.py."""
+import os
+import subprocess
+import sys
+
+import pytest
+
 import lamina as lm
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHONS = [os.environ.get("LAMINA_PEERS_PYTHON"), os.path.join(os.path.dirname(os.path.dirname(HERE)), ".venv-peers", "bin", "python"), sys.executable]
 nn = lm.nn
+
+
+def with_keras():
+    for python in filter(None, PYTHONS):
+        if os.path.exists(python) and subprocess.run([python, "-c", "import importlib.util as u, sys; sys.exit(not (u.find_spec('keras') and u.find_spec('h5py')))"], capture_output=True).returncode == 0:
+            return python
+    pytest.skip("no interpreter has Keras 3: ./dev bench makes .venv-peers, LAMINA_PEERS_PYTHON names another")
+
+
+def keras_opens(folder, python):
+    """Lets Keras open the files of the folder."""
+    run = subprocess.run([python, os.path.join(HERE, "keras_worker.py"), str(folder)], capture_output=True, text=True, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"})
+    assert run.returncode == 0, run.stdout + run.stderr
+    print(run.stdout)
 
 
 def recurrent():
