@@ -134,6 +134,16 @@ Tensor split(const Operand& key, int64_t count) {
 }
 
 namespace {
+// check() of a distribution's parameter.
+void require(const Tensor& fits, const std::string& what, std::pair<std::string, Tensor> parameter, CallSite at) {
+  try {
+    check(Operand(fits, at), what, {}, {std::move(parameter)});
+  } catch (const Error& e) {
+    if (e.kind != ErrorKind::assertion) throw;
+    throw Error(e.kind, {e.parts.what, e.parts.where, e.parts.why, "clip the parameter, or look at where it comes from"});
+  }
+}
+
 // Numbers of categories along the last axis, by Gumbel's trick.
 Tensor by_logits(const Tensor& logits, const Shape& shape, CallSite at) {
   auto here = [&](const Tensor& t) { return Operand(t, at); };
@@ -159,8 +169,8 @@ Tensor choice(int64_t n, const Shape& shape, bool replace, const Tensor& p, Call
     const int64_t least = replace ? 1 : size_of(shape).number();
     const Tensor good = logical_and(o(greater_equal(o(p), Operand(0.0, at))), o(isfinite(o(p))));
     const Tensor possible = sum(o(astype(o(greater(o(p), Operand(0.0, at))), DType::i64)));
-    check(o(logical_and(o(good), o(greater_equal(o(possible), Operand(least, at))))),
-          cat("random.choice: p must be finite numbers from 0 on, of which ", least, " or more are above 0"), {}, {{"p", p}});
+    require(logical_and(o(good), o(greater_equal(o(possible), Operand(least, at)))),
+            cat("random.choice: p must be finite numbers from 0 on, of which ", least, " or more are above 0"), {"p", p}, at);
   }
   if (replace) return p.defined() ? by_logits(log(o(p)), shape, at) : integers(shape, 0, std::max<int64_t>(n, 1), DType::i64, at);
   const int64_t count = size_of(shape).number();
@@ -251,8 +261,8 @@ Tensor bernoulli(const Operand& p, const Shape& shape) {
   const Tensor probability = p.kind() == Operand::Kind::integer ? scalar(p.number()) : widened(p);
   if (p.is_tensor() || !(p.number() >= 0 && p.number() <= 1)) {
     const auto o = [&](const Tensor& t) { return Operand(t, p.at()); };
-    check(o(logical_and(o(greater_equal(o(probability), Operand(0.0, p.at()))), o(less_equal(o(probability), Operand(1.0, p.at()))))),
-          "random.bernoulli: p must be numbers from 0 to 1", {}, {{"p", probability}});
+    require(logical_and(o(greater_equal(o(probability), Operand(0.0, p.at()))), o(less_equal(o(probability), Operand(1.0, p.at())))),
+            "random.bernoulli: p must be numbers from 0 to 1", {"p", probability}, p.at());
   }
   const Tensor spread = broadcast_to(Operand(probability, p.at()), shape);
   return less(Operand(random::uniform(shape, probability.dtype(), 0, 1, p.at()), p.at()), Operand(spread, p.at()));
@@ -267,9 +277,9 @@ Tensor categorical(const Operand& operand, const Shape& shape) {
                                               .why = "the last axis has a floating-point number per category",
                                               .fix = "pass log probabilities [..., categories]"});
   if (size_of(shape) != Dim(0) && size_of(logits.shape()) != Dim(0))
-    check(Operand(isfinite(Operand(max(Operand(logits, at), std::vector<int64_t>{-1}), at)), at),
-          "random.categorical: logits must have no NaN and no infinity, and one above minus infinity in each row", {},
-          {{"logits", logits}});
+    require(isfinite(Operand(max(Operand(logits, at), std::vector<int64_t>{-1}), at)),
+            "random.categorical: logits must have no NaN and no infinity, and one above minus infinity in each row", {"logits", logits},
+            at);
   return by_logits(logits, shape, at);
 }
 
