@@ -156,3 +156,11 @@ def test_every_function_of_the_header_is_in_the_library():
     library = ctypes.CDLL(LIBRARY)
     for name in names:
         getattr(library, name)
+
+
+def test_bytes_of_bools_other_than_0_and_1_are_true():
+    library, t, data = ctypes.CDLL(LIBRARY), ctypes.c_void_p(), ctypes.c_void_p()
+    assert library.lamina_tensor_new(0, ctypes.c_size_t(1), (ctypes.c_int64 * 1)(11), bytes([255, 0, 1, 2] + [0] * 6 + [7]), ctypes.byref(t)) == 0
+    assert library.lamina_tensor_data(t, ctypes.byref(data)) == 0
+    assert ctypes.string_at(data, 11) == bytes([1, 0, 1, 1] + [0] * 6 + [1])
+    library.lamina_tensor_free(t)
