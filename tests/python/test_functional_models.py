@@ -55,3 +55,36 @@ def test_what_is_no_op_says_so():
             bad()
     if h.shape != (None, 6) or "symbolic" not in repr(h + 1) or (h > 0).dtype != lm.bool:
         raise AssertionError(repr(h))
+
+
+def test_inputs_of_a_dict_are_paired_by_key(tmp_path):
+    a, b = nn.Input((1,)), nn.Input((1,))
+    net = nn.Model({"u": a, "v": b}, nn.Lambda(lambda p, q: 10 * p + q)(a, b))
+    kept = nn.Model({"u": a, "v": b}, nn.Subtract()([b, a]))
+    lm.nn.save_file(kept, tmp_path / "net.keras")
+    outer = nn.Model({"v": a, "u": b}, net({"v": b, "u": a}))
+    one, two = np.ones((1, 1), "float32"), np.full((1, 1), 2, "float32")
+    for made, wanted in ((net, 12), (outer, 21), (lm.nn.load_file(tmp_path / "net.keras"), 1)):
+        made.compile("sgd", "mae")
+        for given in ({"u": one, "v": two}, {"v": two, "u": one}):
+            assert float(made(given)[0, 0]) == made.predict(given)[0, 0] == made.predict_on_batch(given)[0, 0] == made.evaluate(given, np.zeros((1, 1), "float32")) == wanted
+        rows = lm.data.Dataset.from_tensor_slices({"v": two, "u": one}).batch(1)
+        assert made.predict(rows)[0, 0] == wanted
+
+
+@pytest.mark.parametrize("given, said", [
+    ({"x": 1, "y": 2}, "there is no input 'x'"), ({"u": 1}, "nothing is given for the input 'v'"), ({"u": 1, "v": 2, "w": 3}, "there is no input 'w'"), ([1, 2], "the inputs are a (list|tuple)"), (1, "the inputs are a ndarray"),
+])
+def test_other_keys_and_structures_than_the_inputs_are_refused(given, said):
+    array = lambda n: np.full((1, 1), n, "float32")  # noqa: E731
+    given = {key: array(n) for key, n in given.items()} if isinstance(given, dict) else [array(n) for n in given] if isinstance(given, list) else array(given)
+    a, b = nn.Input((1,)), nn.Input((1,))
+    net = nn.Model({"u": a, "v": b}, a - b)
+    for call in (net, net.predict):
+        with pytest.raises(lm.errors.InvalidArgument, match=said) as raised:
+            call(given)
+        assert "u, v" in str(raised.value)
+    listed = nn.Model([a, b], a - b)
+    with pytest.raises(lm.errors.InvalidArgument, match="the inputs are a dict|2 inputs, 1 were given") as raised:
+        listed(given if isinstance(given, dict) else array(1))
+    assert listed((array(3), array(1))).numpy() == listed([array(3), array(1)]).numpy() == 2

@@ -104,10 +104,37 @@ class Model(Training, Layer):
     def call(self, inputs):
         if self._inputs is None:
             raise self._no_call()
-        leaves, wanted = flatten(inputs)[0], flatten(self._inputs)[0]
-        if len(leaves) != len(wanted):
-            raise errors.InvalidArgument(f"{self.name}: the model has {len(wanted)} inputs, {len(leaves)} were given")
-        return evaluate(self._outputs, {id(symbol): _as_tensor(value, symbol.dtype) for symbol, value in zip(wanted, leaves)})
+        bound = {}
+        self._bind(self._inputs, inputs, bound)
+        return evaluate(self._outputs, bound)
+
+    def _bind(self, wanted, given, bound) -> None:
+        """Puts {id(Input): tensor} into bound: parts of dicts by key, of lists and tuples by place."""
+        several = isinstance(given, (tuple, list)) and any(hasattr(leaf, "shape") for leaf in flatten(given)[0])  # else nested lists of numbers, one tensor
+        if isinstance(wanted, dict):
+            names, fix = ", ".join(map(str, wanted)), f"pass a dict with the keys {', '.join(map(repr, wanted))}"
+            if not isinstance(given, dict):
+                raise errors.InvalidArgument(f"{self.name}: the inputs are {errors.a_type(given)}", why=f"the model has inputs by name: {names}", fix=fix)
+            for key in (*given, *wanted):
+                if key not in wanted or key not in given:
+                    raise errors.InvalidArgument(f"{self.name}: {'there is no input' if key in given else 'nothing is given for the input'} {key!r}", why=f"the model's inputs are {names}", fix=fix)
+            parts = [(one, given[key]) for key, one in wanted.items()]
+        elif isinstance(given, dict):
+            raise errors.InvalidArgument(f"{self.name}: the inputs are a dict", why="the model's inputs have places, no names", fix="pass them in order, or make the model with a dict: Model({'a': a}, outputs)")
+        elif isinstance(wanted, (tuple, list)):
+            given = given if several or len(wanted) > 1 and isinstance(given, (tuple, list)) else [given]
+            if len(given) != len(wanted):
+                raise errors.InvalidArgument(f"{self.name}: the model has {len(wanted)} inputs, {len(given)} were given", why="each has its own tensor", fix="pass as many, in order")
+            parts = list(zip(wanted, given))
+        elif several:
+            if len(given) != 1:
+                raise errors.InvalidArgument(f"{self.name}: the model has 1 input, {len(given)} were given", why="each has its own tensor", fix="pass one tensor")
+            parts = [(wanted, given[0])]
+        else:
+            bound[id(wanted)] = _as_tensor(given, wanted.dtype)
+            return
+        for one, part in parts:
+            self._bind(one, part, bound)
 
 
 def _as_tensor(value, dtype):
