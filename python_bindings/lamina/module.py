@@ -114,6 +114,18 @@ def _children(module):
             waiting.extend(reversed(list(value.values() if isinstance(value, dict) else value)))
 
 
+def parts_of(module) -> list:
+    """The module, and all Modules and Variables inside, each once."""
+    found, waiting = {id(module): module}, [module]
+    while waiting:
+        for child in _children(waiting.pop()):
+            if id(child) not in found:
+                found[id(child)] = child
+                if isinstance(child, Module):
+                    waiting.append(child)
+    return list(found.values())
+
+
 def _collect(module):
     """(variable, whether training changes it) for all variables inside, each once."""
     found, modules = {}, set()

@@ -73,7 +73,7 @@ def test_inputs_of_a_dict_are_paired_by_key(tmp_path):
 
 
 @pytest.mark.parametrize("given, said", [
-    ({"x": 1, "y": 2}, "there is no input 'x'"), ({"u": 1}, "nothing is given for the input 'v'"), ({"u": 1, "v": 2, "w": 3}, "there is no input 'w'"), ([1, 2], "the inputs are a (list|tuple)"), (1, "the inputs are a ndarray"),
+    ({"x": 1, "y": 2}, "there is no input 'x'"), ({"u": 1}, "nothing is given for the input 'v'"), ({"u": 1, "v": 2, "w": 3}, "there is no input 'w'"), ([1, 2], "the inputs are a (list|tuple)"), (1, "the inputs are a (ndarray|Tensor)"),
 ])
 def test_other_keys_and_structures_than_the_inputs_are_refused(given, said):
     array = lambda n: np.full((1, 1), n, "float32")  # noqa: E731

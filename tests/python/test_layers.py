@@ -1,4 +1,8 @@
 """Recurrent, attention, normalisation, image and merging layers, beside float64 NumPy written from their definitions."""
+import copy
+import inspect
+import pickle
+
 import numpy as np
 import pytest
 
@@ -410,3 +414,108 @@ def test_integers_into_a_dense_layer_name_the_layer_and_the_conversion(dtype):
             layer(pixels)
         assert "lm.astype(x, lm.float32)" in caught.value.fix
         layer(np.ones((3, 4)))
+
+
+# --- assignments to attributes ---
+
+
+SEQUENCE, IMAGE, IDS, ROWS = np.linspace(-2, 2, 24).reshape(2, 4, 3).astype("float32"), np.linspace(-2, 2, 64).reshape(1, 4, 4, 4).astype("float32"), np.array([[0, 1], [2, 3]]), np.linspace(-2, 2, 8).reshape(2, 4).astype("float32")
+LAYERS = {
+    nn.Dense: (lambda: nn.Dense(3), ROWS), nn.Flatten: (nn.Flatten, SEQUENCE), nn.Dropout: (lambda: nn.Dropout(0.5), ROWS), nn.Activation: (lambda: nn.Activation("tanh"), ROWS),
+    nn.Reshape: (lambda: nn.Reshape(4), ROWS), nn.Lambda: (lambda: nn.Lambda(lm.tanh), ROWS), nn.Softmax: (nn.Softmax, ROWS), nn.LeakyReLU: (nn.LeakyReLU, ROWS), nn.ELU: (nn.ELU, ROWS),
+    nn.ReLU: (nn.ReLU, ROWS), nn.Sigmoid: (nn.Sigmoid, ROWS), nn.Tanh: (nn.Tanh, ROWS), nn.GELU: (nn.GELU, ROWS), nn.SiLU: (nn.SiLU, ROWS), nn.SELU: (nn.SELU, ROWS), nn.Softplus: (nn.Softplus, ROWS),
+    nn.BatchNorm: (nn.BatchNorm, ROWS), nn.LayerNorm: (nn.LayerNorm, ROWS), nn.RMSNorm: (nn.RMSNorm, ROWS), nn.GroupNorm: (lambda: nn.GroupNorm(2), IMAGE), nn.Embedding: (lambda: nn.Embedding(5, 3), IDS),
+    nn.Masking: (nn.Masking, np.ones((2, 4, 3), "float32")), nn.Conv1D: (lambda: nn.Conv1D(3, 2), SEQUENCE), nn.Conv2D: (lambda: nn.Conv2D(3, 2), IMAGE), nn.Conv1DTranspose: (lambda: nn.Conv1DTranspose(3, 2), SEQUENCE),
+    nn.Conv2DTranspose: (lambda: nn.Conv2DTranspose(3, 2), IMAGE), nn.DepthwiseConv2D: (lambda: nn.DepthwiseConv2D(2), IMAGE), nn.MaxPool1D: (nn.MaxPool1D, SEQUENCE), nn.AveragePooling1D: (nn.AveragePooling1D, SEQUENCE),
+    nn.MaxPool2D: (lambda: nn.MaxPool2D(3), IMAGE), nn.AveragePooling2D: (lambda: nn.AveragePooling2D(3), IMAGE), nn.GlobalAveragePool1D: (nn.GlobalAveragePool1D, SEQUENCE), nn.GlobalMaxPool1D: (nn.GlobalMaxPool1D, SEQUENCE),
+    nn.GlobalAveragePool2D: (nn.GlobalAveragePool2D, IMAGE), nn.GlobalMaxPool2D: (nn.GlobalMaxPool2D, IMAGE), nn.UpSampling2D: (nn.UpSampling2D, IMAGE), nn.ZeroPadding2D: (nn.ZeroPadding2D, IMAGE),
+    nn.SimpleRNN: (lambda: nn.SimpleRNN(3), SEQUENCE), nn.LSTM: (lambda: nn.LSTM(3), SEQUENCE), nn.GRU: (lambda: nn.GRU(3), SEQUENCE), nn.Bidirectional: (lambda: nn.Bidirectional(nn.LSTM(3)), SEQUENCE),
+    nn.MultiHeadAttention: (lambda: nn.MultiHeadAttention(2, 3), (SEQUENCE, SEQUENCE)), nn.Add: (nn.Add, ([ROWS, ROWS],)), nn.Subtract: (nn.Subtract, ([lm.constant(ROWS), ROWS],)), nn.Multiply: (nn.Multiply, ([ROWS, ROWS],)),
+    nn.Average: (nn.Average, ([ROWS, ROWS],)), nn.Maximum: (nn.Maximum, ([ROWS, ROWS],)), nn.Minimum: (nn.Minimum, ([ROWS, ROWS],)), nn.Concatenate: (nn.Concatenate, ([ROWS, ROWS],)),
+    nn.Sequential: (lambda: nn.Sequential([nn.Dense(3)]), ROWS), nn.Model: (lambda: nn.Model(a := nn.Input((4,)), nn.Dense(3)(a)), ROWS),
+}
+OTHER = {"axis": 0, "negative_slope": 0.9, "alpha": 3.0, "mask_value": 1.0, "function": lm.exp, "activation": "relu", "keepdims": True, "pool_size": 1, "strides": (1, 1), "padding": "same",
+         "return_sequences": True, "return_state": True, "merge_mode": "sum"}
+
+
+def outputs(layer, inputs):
+    lm.random.set_seed(3)
+    return [t.numpy() for t in lm.tree.leaves(layer(*(inputs if isinstance(inputs, tuple) else (inputs,)), training=True))]
+
+
+def test_every_layer_is_among_those_whose_attributes_are_assigned():
+    assert {one for one in vars(nn).values() if isinstance(one, type) and issubclass(one, nn.Layer)} - {nn.Layer, nn.Stack} == set(LAYERS)
+
+
+@pytest.mark.parametrize("cls", LAYERS, ids=lambda cls: cls.__name__)
+def test_assignment_to_an_argument_reaches_the_computation_or_is_refused(cls):
+    make, inputs = LAYERS[cls]
+    for name in inspect.signature(cls.__init__).parameters:
+        if name in ("self", "name", "trainable", "input_shape"):
+            continue
+        layer = make()
+        outputs(layer, inputs)
+        with pytest.raises(lm.errors.StateError, match=f"{name} cannot be assigned"):
+            setattr(layer, name, OTHER.get(name, 7))
+        lm.random.set_seed(5)
+        changed = make()
+        try:
+            setattr(changed, name, OTHER.get(name, 7))  # before the first call
+        except lm.errors.StateError:
+            continue
+        if name == "backward_layer":
+            continue  # a part, as an attribute of any layer
+        lm.random.set_seed(5)
+        before, after = outputs(make(), inputs), outputs(changed, inputs)
+        assert len(before) != len(after) or any(a.shape != b.shape or (a != b).any() for a, b in zip(before, after)), name
+
+
+@pytest.mark.parametrize("cls", LAYERS, ids=lambda cls: cls.__name__)
+def test_a_variable_assigned_in_place_of_a_weight_is_computed_with(cls):
+    make, inputs = LAYERS[cls]
+    layer, same = make(), make()
+    outputs(layer, inputs), outputs(same, inputs)
+    same.set_weights(layer.get_weights())
+    for name, old in [(name, value) for name, value in vars(layer).items() if isinstance(value, lm.Variable)]:
+        new = lm.Variable(old.numpy() * 0.5 + 0.25, trainable=old.trainable)
+        setattr(layer, name, new)
+        getattr(same, name).assign(new)
+        assert getattr(layer, name) is new and any(new is v for v in layer.variables)
+        with lm.GradientTape() as tape:
+            cost = lm.sum(layer(*(inputs if isinstance(inputs, tuple) else (inputs,))) ** 2)
+        assert not old.trainable or tape.gradient(cost, new) is not None
+        assert all((a == b).all() for a, b in zip(outputs(layer, inputs), outputs(same, inputs))), name
+        for bad in (new.read(), None, lm.Variable(np.zeros((9, 9), "float32")), lm.Variable(new.numpy().astype("float64"))):
+            with pytest.raises(lm.errors.Error):
+                setattr(layer, name, bad)
+    if isinstance(layer, nn.Dense):
+        with pytest.raises(lm.errors.StateError, match="call the layer once"):
+            nn.Dense(3).kernel = lm.Variable(np.zeros((4, 3), "float32"))
+        plain = nn.Dense(3, use_bias=False)
+        plain(inputs)
+        with pytest.raises(lm.errors.StateError, match="made without bias"):
+            plain.bias = lm.Variable(np.zeros(3, "float32"))
+
+
+def test_tied_weights_stay_tied_in_copies_and_pickles():
+    table, head = nn.Embedding(5, 3), nn.Dense(3, use_bias=False)
+    table(IDS), head(np.ones((1, 5), "float32"))
+    head.kernel = table.embeddings
+    for a, b in (copy.deepcopy([table, head]), pickle.loads(pickle.dumps([table, head]))):
+        a.embeddings.assign(np.full((5, 3), 2.0, "float32"))
+        assert b(np.ones((1, 5), "float32")).numpy().tolist() == [[10.0] * 3]
+
+
+def test_a_layer_of_ones_own_assigns_what_it_likes():
+    class Scaled(nn.Dense):
+        def __init__(self):
+            super().__init__(2)
+            self.activation = lm.tanh
+
+        def call(self, x):
+            return self.activation(super().call(x))
+
+    layer = Scaled()
+    layer(ROWS)
+    layer.activation = lm.relu
+    assert layer(ROWS).numpy().min() >= 0

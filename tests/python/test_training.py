@@ -350,3 +350,49 @@ def test_batch_norm_that_is_switched_off_keeps_its_statistics_in_a_traced_step()
     norm.trainable = True
     step(x)
     assert norm.moving_mean.numpy() == [1.5]
+
+
+class OwnNet(lm.nn.Model):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.head = [lm.nn.Dense(3)], lm.nn.Dense(1)
+
+    def call(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("change", ["head", "blocks", "appended", "weight"])
+def test_steps_are_traced_anew_when_a_layer_or_variable_is_another(change):
+    x, net = np.ones((4, 3), "float32"), OwnNet()
+    net.compile("adam", "mse")
+    net.fit(x, x[:, :1], verbose=0), net.predict(x), net.evaluate(x, x[:, :1])
+    if change == "head":
+        net.head = lm.nn.Dense(2)
+    elif change == "blocks":
+        net.blocks = [lm.nn.Dense(3), lm.nn.Dense(3)]
+    elif change == "appended":
+        net.blocks.append(lm.nn.Dense(3))
+    else:
+        net.head.kernel = lm.Variable(np.full((3, 1), 3.0, "float32"))
+    y = np.zeros((4, 2 if change == "head" else 1), "float32")
+    net.fit(x, y, verbose=0)
+    before = net.get_weights()
+    net.fit(x, y, verbose=0)
+    assert all((a != b).any() for a, b in zip(before, net.get_weights()))
+    assert np.allclose(net.predict(x), net(x)) and np.allclose(net.evaluate(x, y), np.mean(net(x).numpy() ** 2))
+    traces = net._train_step.trace_count, net._test_step.trace_count, net._predict_step.trace_count
+    net.fit(x, y, verbose=0), net.predict(x), net.evaluate(x, y), net.train_on_batch(x, y), lm.nn.Dense(3)(x), net.train_on_batch(x, y)
+    assert traces == (net._train_step.trace_count, net._test_step.trace_count, net._predict_step.trace_count) == (1, 1, 1)
+
+
+def test_a_layer_that_is_added_after_a_step_takes_part():
+    x, net = np.ones((2, 3), "float32"), lm.nn.Sequential([lm.nn.Input((3,)), lm.nn.Dense(3)])
+    net.compile("sgd", "mse")
+    outer = lm.nn.Sequential([net])
+    outer.compile("sgd", "mse")
+    net.predict(x), outer.predict(x), outer.predict_on_batch(x)
+    net.add(lm.nn.Lambda(lambda t: 100 * t))
+    for made in (net, outer):
+        assert np.allclose(made.predict_on_batch(x), net(x)) and np.allclose(made.predict(x), net(x))

@@ -14,6 +14,7 @@ class MultiHeadAttention(Layer):
     applies to the weights in training. Keys that a mask of value or key leaves out get no weight, and the result has the query's mask. The kernels are [d, heads, key_dim], ..., [heads, value_dim, output_size].
     """
 
+    _weights = tuple(f"{part}_{kind}" for part in ("query", "key", "value", "output") for kind in ("kernel", "bias"))
     supports_masking = None
 
     def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, dropout: float = 0.0, use_bias: bool = True, output_size: int | None = None,
@@ -33,9 +34,10 @@ class MultiHeadAttention(Layer):
 
     def build(self, input_shape):
         self._build_core(*getattr(self, "_shapes", [input_shape] * 3))
-        for part, name in enumerate(("query", "key", "value", "output")):
-            setattr(self, f"{name}_kernel", self._core.kernel(part))
-            setattr(self, f"{name}_bias", self._core.bias(part))
+
+    def _core_weight(self, name):
+        place = self._weights.index(name)
+        return (self._core.bias if place % 2 else self._core.kernel)(place // 2)
 
     def compute_mask(self, inputs, mask=None):
         return mask

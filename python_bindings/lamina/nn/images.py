@@ -41,6 +41,8 @@ def _of_rank(layer, x, rank):
 
 
 class _Conv(Layer):
+    _weights = ("kernel", "bias")
+
     def _keep(self, kernel_size, strides, padding, dilation_rate, input_shape):
         """Checks arguments that all convolutions have."""
         _sizes(self, kernel_size=kernel_size, strides=strides, dilation_rate=dilation_rate)
@@ -50,7 +52,6 @@ class _Conv(Layer):
 
     def build(self, input_shape):
         self._build_core(input_shape)
-        self.kernel, self.bias = self._core.kernel, self._core.bias
 
     def call(self, x):
         return self._core.call(x)

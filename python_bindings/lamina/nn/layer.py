@@ -147,6 +147,9 @@ class Layer(Module):
     supports_masking: bool | None = False  # whether the result has the input's mask; None: its own compute_mask() says
     _told_of_mask = _makes_mask = False
     _autocast = True
+    _weights: tuple = ()  # attributes that are the weights of the C++ layer
+    _read: tuple = ()  # arguments of the constructor that Python reads in a call, though the layer has a C++ one
+    _unread: tuple = ()  # those that are not kept under their names
     _built_with = None  # the first call's arguments, with TensorSpecs in place of tensors
     _unnamed = ("_stack", "_graph_layers")  # a model's layers
     _not_inside = ("optimizer",)
@@ -158,6 +161,50 @@ class Layer(Module):
     def _build_core(self, *shapes) -> None:
         self._core.build(*shapes)
         self._core_made.kwargs["shapes"] = shapes
+        vars(self).update({name: self._core_weight(name) for name in self._weights})
+        _core.trainable_changed()
+
+    def _core_weight(self, name):
+        """The C++ layer's weight of this name, None if it has none."""
+        return getattr(self._core, name)
+
+    def _make_core(self, weights) -> None:
+        """Makes the C++ layer anew, as it was made before, with these weights."""
+        kind, *args = self._core_made.args
+        with set_policy(self._policy):
+            core = self._core = getattr(_core.nn, kind)(*args)
+        if "shapes" in self._core_made.kwargs:
+            core._take_weights(weights)
+            core.build(*self._core_made.kwargs["shapes"])
+        self.autocast = self._autocast
+
+    def __setattr__(self, name, value):
+        kept = vars(self)
+        if name in self._weights and "_core_made" in kept and ("shapes" in kept["_core_made"].kwargs or type(self).build.__module__.startswith(__package__)):
+            return self._set_weight(name, value)
+        if name in _fixed(type(self), "_core_made" in kept, kept.get("built", False)) and not (name in kept and (value is kept[name] or isinstance(value, (int, float, str)) and value == kept[name])):
+            raise errors.StateError(f"{self.name}: {name} cannot be assigned", why=f"the computation of {type(self).__name__}, and what is traced of it, was made with the {name} that the constructor was given",
+                                    fix=f"make a new layer: {type(self).__name__}(..., {name}=...)")
+        if isinstance(value, _PARTS) or isinstance(kept.get(name), _PARTS):
+            _core.trainable_changed()  # models look whether their traced steps are still those of their parts
+        super().__setattr__(name, value)
+
+    def _set_weight(self, name, value) -> None:
+        """A Variable in place of a weight of the C++ layer: weights that layers share."""
+        old = vars(self).get(name)
+        if value is old and old is not None:
+            return
+        if not isinstance(value, _core.Variable):
+            raise errors.TypeMismatch(f"{self.name}: {name} is a weight, and the value is {errors.a_type(value)}", why="a weight is a Variable", fix=f"write layer.{name}.assign(value)")
+        if old is None:
+            raise errors.StateError(f"{self.name}: there is no {name} that a Variable could replace", why=f"the layer was made without {name}" if "shapes" in self._core_made.kwargs else "weights are made at the first call",
+                                    fix="make the layer with it" if "shapes" in self._core_made.kwargs else "call the layer once first")
+        if tuple(value.shape) != tuple(old.shape) or value.dtype != old.dtype:
+            raise errors.InvalidArgument(f"{self.name}: the Variable for {name} is {value.dtype.name} {tuple(value.shape)}, {name} is {old.dtype.name} {tuple(old.shape)}", why="the layer computes with weights of that shape and dtype",
+                                         fix="pass a Variable of that shape and dtype; a layer that uses a weight in another form, such as transposed, is a subclass of lm.nn.Layer")
+        vars(self)[name] = value
+        self._make_core([vars(self)[one] for one in self._weights if vars(self)[one] is not None])
+        _core.trainable_changed()
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -169,13 +216,7 @@ class Layer(Module):
         super().__setstate__(state)
         if weights is None:
             return
-        kind, *args = self._core_made.args
-        with set_policy(self._policy):
-            core = self._core = getattr(_core.nn, kind)(*args)
-        if "shapes" in self._core_made.kwargs:
-            core._take_weights(weights)
-            core.build(*self._core_made.kwargs["shapes"])
-        self.autocast = self._autocast
+        self._make_core(weights)
 
     def build(self, input_shape) -> None:
         """Creates the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""
@@ -406,6 +447,22 @@ class Layer(Module):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+
+_PARTS = (Module, _core.Variable, list, tuple, dict)
+_fixed_arguments: dict = {}
+
+
+def _fixed(cls, made, built) -> frozenset:
+    """The constructor's arguments that assignments would not reach, of a layer with Lamina's own call(). made: its C++ layer exists; built: calls may have been traced."""
+    found = _fixed_arguments.get((cls, made, built))
+    if found is None:
+        ours = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
+        given = frozenset(inspect.signature(ours.__init__).parameters) - {"self", "name", "trainable", "input_shape"}
+        found = given if built else given - set(cls._read) if made else frozenset(cls._unread)
+        found = found if cls.call.__module__.startswith(__package__) else frozenset()
+        _fixed_arguments[cls, made, built] = found
+    return found
 
 
 _habits.hints(Layer, "Layer", _habits.LAYER)

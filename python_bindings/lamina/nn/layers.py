@@ -16,6 +16,7 @@ class Dense(Layer):
 
     kernel: _core.Variable
     bias: _core.Variable
+    _weights = ("kernel", "bias")
     supports_masking = True
 
     def __init__(self, units: int, activation=None, use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
@@ -30,7 +31,6 @@ class Dense(Layer):
 
     def build(self, input_shape):
         self._build_core(input_shape)
-        self.kernel, self.bias = self._core.kernel, self._core.bias
 
     def call(self, x):
         return self._core.call(x)

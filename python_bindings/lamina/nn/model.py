@@ -26,6 +26,7 @@ class Model(Training, Layer):
             self.built = True
 
     supports_masking = None  # its layers say
+    _unread = ("inputs", "outputs")
     _inputs = _outputs = None
     _symbols: tuple = ("_inputs", "_outputs")
 
@@ -149,6 +150,7 @@ class Sequential(Model):
     """Layers one after another. With lm.nn.Input first, the weights exist at once, otherwise after the first call."""
 
     _symbols = ("_inputs", "_outputs", "_input", "_output")
+    _unread = ("layers",)
 
     def __init__(self, layers=(), name: str | None = None):
         super().__init__(name=name)
@@ -171,6 +173,9 @@ class Sequential(Model):
                                       fix=f"write lm.nn.Lambda({'lm.' * (getattr(_core, name, None) is layer) + name}), or activation= of the layer before" if name and not isinstance(layer, type)
                                       else f"write {name}(...)" if isinstance(layer, type) else "pass lm.nn layers, or your own subclass of lm.nn.Layer")
         self._stack.append(layer)
+        if self._train_step is not None:
+            self._make_steps()  # those that are traced have the layers before
+        _core.trainable_changed()
         if self._input is None and len(self._stack) == 1 and getattr(layer, "input_shape", None) is not None:
             from .symbolic import Input
 

@@ -13,6 +13,7 @@ class BatchNorm(Layer):
     half type.
     """
 
+    _weights = ("gamma", "beta", "moving_mean", "moving_variance")
     supports_masking = True
 
     def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32",
@@ -25,8 +26,6 @@ class BatchNorm(Layer):
 
     def build(self, input_shape):
         self._build_core(input_shape)
-        core = self._core
-        self.gamma, self.beta, self.moving_mean, self.moving_variance = core.gamma, core.beta, core.moving_mean, core.moving_variance
 
     def call(self, x, training=False):
         return self._core.call(x, bool(training) and self.trainable)
@@ -36,6 +35,7 @@ class LayerNorm(Layer):
     """Normalises each sample to mean 0 and variance 1 over the last axes, then multiplies by gamma and adds beta, which have those axes'
     shape."""
 
+    _weights = ("gamma", "beta")
     supports_masking = True
 
     def __init__(self, axis=-1, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32", name: str | None = None,
@@ -48,7 +48,6 @@ class LayerNorm(Layer):
 
     def build(self, input_shape):
         self._build_core(input_shape)
-        self.gamma, self.beta = self._core.gamma, self._core.beta
 
     def call(self, x):
         return self._core.call(x)
@@ -57,6 +56,7 @@ class LayerNorm(Layer):
 class RMSNorm(Layer):
     """x / sqrt(mean of squares over the last axis + epsilon) * scale, Zhang and Sennrich 2019; scale has that axis's length."""
 
+    _weights = ("scale",)
     supports_masking = True
 
     def __init__(self, epsilon: float = 1e-6, dtype="float32", name: str | None = None, trainable: bool = True,
@@ -68,7 +68,6 @@ class RMSNorm(Layer):
 
     def build(self, input_shape):
         self._build_core(input_shape)
-        self.scale = self._core.scale
 
     def call(self, x):
         return self._core.call(x)
@@ -78,6 +77,7 @@ class GroupNorm(Layer):
     """Normalises each sample of x [n, ..., c] to mean 0 and variance 1 within each of `groups` groups of channels, then multiplies by gamma [c] and adds beta [c]. Wu
     and He 2018. groups=-1: one for each channel."""
 
+    _weights = ("gamma", "beta")
     supports_masking = True
 
     def __init__(self, groups: int = 32, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32", name: str | None = None,
@@ -90,7 +90,6 @@ class GroupNorm(Layer):
 
     def build(self, input_shape):
         self._build_core(input_shape)
-        self.gamma, self.beta = self._core.gamma, self._core.beta
 
     def call(self, x):
         return self._core.call(x)
@@ -103,6 +102,7 @@ class Embedding(Layer):
     mask_zero: id 0 is padding; the layers after it leave such steps out, as models.md says.
     """
 
+    _weights = ("embeddings",)
     supports_masking = None
 
     def __init__(self, input_dim: int, output_dim: int, embeddings_initializer="random_uniform", dtype="float32", name: str | None = None,
@@ -116,7 +116,6 @@ class Embedding(Layer):
 
     def build(self, input_shape):
         self._build_core()
-        self.embeddings = self._core.embeddings
 
     def call(self, ids):
         return self._core.call(ids)

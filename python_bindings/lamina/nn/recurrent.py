@@ -7,6 +7,8 @@ from .layer import Layer
 
 class _Recurrent(Layer):
     _kind, _states = "simple", 1
+    _weights = ("kernel", "recurrent_kernel", "bias")
+    _read = ("return_sequences", "return_state")
     supports_masking = None
 
     def _make(self, units, *, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, go_backwards, dtype,
@@ -18,7 +20,6 @@ class _Recurrent(Layer):
 
     def build(self, input_shape):
         self._build_core(input_shape)
-        self.kernel, self.recurrent_kernel, self.bias = self._core.kernel, self._core.recurrent_kernel, self._core.bias
 
     def run(self, x, mask=None, initial_state=None, sequences=False):
         """(the outputs of all steps in the order of x, or None; the list of final states)."""
@@ -107,6 +108,7 @@ class Bidirectional(Layer):
     """
 
     supports_masking = None
+    _unread = ("layer",)
 
     def __init__(self, layer, merge_mode="concat", backward_layer=None, name: str | None = None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)

@@ -7,17 +7,27 @@ import warnings
 
 from .. import _border, _core, errors, losses as losses_module, metrics as metrics_module, optim
 from .._structure import flatten, unflatten
+from ..module import parts_of, specs_of
 from ..data import Dataset
 from ..progress import ProgressBar, verbosity
 from .callbacks import CallbackList, History
 from .feeding import cut, inputs_of, made_feed, require_classes, require_pair, require_rows, with_classes
 from .launches import Launches
-from .layer import widened
+from .layer import Layer, widened
 from . import masks
 from .resume import Run
 
 
-_TRACED = ("_train_step", "_test_step", "_predict_step", "_parallel_step", "_trainable_changes")  # belong to one process and one object
+_TRACED = ("_train_step", "_test_step", "_predict_step", "_parallel_step", "_trainable_changes", "_used")  # belong to one process and one object
+
+
+class _Used:
+    """What a model consisted of when its steps ran last."""
+
+    __slots__ = ("parts", "changes")
+
+    def __init__(self, model):
+        self.parts, self.changes = [*parts_of(model), model.optimizer, model.loss], _core.trainable_changes()
 
 
 class Training:
@@ -27,6 +37,7 @@ class Training:
     loss = None
     stop_training = False
     _train_step = _test_step = _predict_step = _parallel_step = None
+    _used = None
     _trainable_changes = 0  # Variables known to the optimizer
     _part_names: tuple = ()  # of several outputs' losses
 
@@ -58,7 +69,22 @@ class Training:
     def _make_steps(self) -> None:
         wrap = (lambda step: step) if self.run_eagerly else lambda step: _core.function(step, of_model=True)
         self._train_step, self._test_step = wrap(self._run_train_step), wrap(self._run_test_step)
-        self._predict_step, self._parallel_step = wrap(self._run_predict_step), None
+        self._predict_step, self._parallel_step, self._used = wrap(self._run_predict_step), None, None
+
+    def _begin_steps(self, quick=False) -> None:
+        """Before calls of steps: makes them anew where layers or Variables are others than in the last use, which traced those. quick: looks only after assignments to attributes."""
+        used = self._used
+        if used is not None and not (quick and used.changes == _core.trainable_changes()):
+            now = _Used(self)
+            if len(now.parts) != len(used.parts) or any(a is not b for a, b in zip(now.parts, used.parts)):
+                self._make_steps()
+            else:
+                self._used = now
+
+    def _end_steps(self) -> None:
+        """After calls of steps, which may have created parts."""
+        if self._train_step is not None and (self._used is None or self._used.changes != _core.trainable_changes()):
+            self._used = _Used(self)
 
     def __getstate__(self):
         return {name: value for name, value in super().__getstate__().items() if name not in _TRACED}
@@ -93,6 +119,7 @@ class Training:
         if callable(getattr(type(self), "train_step", None)):
             raise errors.StateError(f"fit: {type(self).__name__} defines train_step(), which fit does not call", why="fit's step is the loss and the optimizer of compile()",
                                     fix="write the loop yourself around a traced step, or give train_step another name")
+        self._begin_steps()
         train_step = self._train_step
         if distribute:
             from .. import distributed  # here: import lamina does without it
@@ -127,7 +154,7 @@ class Training:
                 done = begun[1]
                 totals.set_state(begun[2])
             for inputs, labels, weights, samples in feed.epoch(done, launches.rows):
-                self._give_new_variables_slots()
+                self._give_new_variables_slots(inputs)
                 hooks.on_train_batch_begin(done)
                 batch = (inputs, labels) if weights is None else (inputs, labels, weights)
                 if distribute:
@@ -158,12 +185,16 @@ class Training:
             if self.stop_training:
                 break
         hooks.on_train_end()
+        self._end_steps()
         return history
 
     def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int | bool | str = 0, return_dict: bool = False, sample_weight=None, steps: int | None = None):
         """The loss over all samples, and the metrics: a number, a list, or a dict by name. As for fit."""
         self._require_compiled("evaluate")
-        return _returned(self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbosity("evaluate", verbose), steps), return_dict)
+        self._begin_steps()
+        results = self._evaluate((x, y, sample_weight) if y is not None else x, batch_size, verbosity("evaluate", verbose), steps)
+        self._end_steps()
+        return _returned(results, return_dict)
 
     def predict(self, x, *, batch_size: int = 32, verbose: int | bool | str = 0):
         """The outputs for all rows of x, as NumPy arrays. verbose: as for fit.
@@ -173,6 +204,7 @@ class Training:
         """
         import numpy as np
 
+        self._begin_steps()
         step = self._predict_step or self._run_predict_step
         errors.in_range("predict", "it is the number of rows of a batch", 1, batch_size=batch_size)
         require_rows("predict", "x", x)
@@ -192,22 +224,24 @@ class Training:
         if structure is None:
             raise errors.InvalidArgument("predict: there is no data", why="x, an array or a Dataset, has no rows", fix="pass at least one row")
         bar.finish(())
+        self._end_steps()
         return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
 
     def train_on_batch(self, x, y, sample_weight=None, class_weight=None, return_dict: bool = False):
         """One training step on these rows: the loss and metrics of the batch before it, as evaluate() gives them."""
         self._require_compiled("train_on_batch")
-        self._give_new_variables_slots()
-        return self._on_batch("train_on_batch", self._train_step, x, y, sample_weight, class_weight, return_dict)
+        return self._on_batch("train_on_batch", "_train_step", x, y, sample_weight, class_weight, return_dict)
 
     def test_on_batch(self, x, y, sample_weight=None, return_dict: bool = False):
         """The loss and metrics of these rows, as evaluate() gives them."""
         self._require_compiled("test_on_batch")
-        return self._on_batch("test_on_batch", self._test_step, x, y, sample_weight, None, return_dict)
+        return self._on_batch("test_on_batch", "_test_step", x, y, sample_weight, None, return_dict)
 
     def predict_on_batch(self, x):
         """The outputs for these rows, as NumPy arrays."""
+        self._begin_steps(quick=True)
         leaves, structure = flatten((self._predict_step or self._run_predict_step)(_tensors(x)))
+        self._end_steps()
         return unflatten(structure, [leaf.numpy() for leaf in leaves])
 
     def _on_batch(self, what, step, x, y, weights, class_weight, return_dict):
@@ -219,7 +253,11 @@ class Training:
             raise errors.InvalidArgument(f"{what}: {said}", why="row i of each belongs to sample i", fix="pass as many of each")
         require_classes(what, class_weight)
         weights = with_classes(what, weights, y, class_weight)
-        totals.add(step(x, y, *(() if weights is None else (_core.astype(weights, "float32"),))), flatten(x)[0][0].shape[0], 1)
+        self._begin_steps(quick=True)
+        if step == "_train_step":
+            self._give_new_variables_slots(x)
+        totals.add(getattr(self, step)(x, y, *(() if weights is None else (_core.astype(weights, "float32"),))), flatten(x)[0][0].shape[0], 1)
+        self._end_steps()
         return _returned(totals.results(), return_dict)
 
     # --- the traced steps ---
@@ -237,13 +275,15 @@ class Training:
             warnings.warn(f"fit: nothing in {self.name} is trainable, so no weight changes", stacklevel=2)
         return (loss, *parts, *self._measured(labels, predictions))
 
-    def _give_new_variables_slots(self):
-        """Creates slots for Variables that became trainable after the optimizer was built, which a traced step could not do."""
-        changes = _core.trainable_changes()
-        if changes != self._trainable_changes:
-            self._trainable_changes = changes
-            if getattr(self.optimizer, "built", False) and hasattr(self.optimizer, "add_variables"):
-                self.optimizer.add_variables(self.trainable_variables)
+    def _give_new_variables_slots(self, inputs):
+        """Creates slots for Variables that became trainable, or part of the model, after the optimizer was built, which a traced step could not do."""
+        if _core.trainable_changes() == self._trainable_changes:
+            return
+        if getattr(self.optimizer, "built", False) and hasattr(self.optimizer, "add_variables"):
+            if any(isinstance(part, Layer) and not part.built for part in parts_of(self)):
+                _core.function(self._run_predict_step).get_concrete_function(specs_of(inputs))  # creates their weights
+            self.optimizer.add_variables(self.trainable_variables)
+        self._trainable_changes = _core.trainable_changes()
 
     def _run_test_step(self, inputs, labels, weights=None):
         predictions = widened(self, self(inputs, training=False))
