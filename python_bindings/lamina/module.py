@@ -34,15 +34,17 @@ class Module:
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes the weights of this module and of those inside it. Traced functions are retraced after a change."""
+        """Whether training changes the weights of this module. Assigning it also assigns that of all modules inside; a weight that is reached on several ways is trained when every module
+        on them is trainable. Traced functions are retraced after a change."""
         _core.trainable_read(self, self._trainable)
         return self._trainable
 
     @trainable.setter
     def trainable(self, value) -> None:
-        if bool(value) != self._trainable:
-            self._trainable = bool(value)
-            _core.trainable_changed()
+        for module in parts_of(self):
+            if isinstance(module, Module) and module._trainable != bool(value):
+                module._trainable = bool(value)
+                _core.trainable_changed()
 
     @property
     def modules(self) -> list:
@@ -127,19 +129,19 @@ def parts_of(module) -> list:
 
 
 def _collect(module):
-    """(variable, whether training changes it) for all variables inside, each once."""
-    found, modules = {}, set()
+    """(variable, whether training changes it) for all variables inside, each once. It does where every module on every way to the variable is trainable."""
+    found, modules = {}, {}
 
     def visit(node, trainable):
-        if id(node) in modules:
-            return
-        modules.add(id(node))
         trainable = trainable and node.trainable
+        if id(node) in modules and (trainable or not modules[id(node)]):
+            return
+        modules[id(node)] = trainable
         for child in _children(node):
             if isinstance(child, Module):
                 visit(child, trainable)
-            elif id(child) not in found:
-                found[id(child)] = (child, trainable and child.trainable)
+            else:
+                found[id(child)] = (child, trainable and child.trainable and found.get(id(child), (child, True))[1])
 
     visit(module, True)
     return list(found.values())

@@ -396,3 +396,41 @@ def test_a_layer_that_is_added_after_a_step_takes_part():
     net.add(lm.nn.Lambda(lambda t: 100 * t))
     for made in (net, outer):
         assert np.allclose(made.predict_on_batch(x), net(x)) and np.allclose(made.predict(x), net(x))
+
+
+def test_a_frozen_model_freezes_the_layers_inside_as_in_keras():
+    x = np.random.default_rng(0).normal(3, 2, (64, 4)).astype("float32")
+    inner = lm.nn.Sequential([lm.nn.Input((4,)), lm.nn.Dense(4), lm.nn.BatchNorm()])
+    base = lm.nn.Sequential([lm.nn.Input((4,)), inner])
+    base.trainable = False
+    assert not any(layer.trainable for layer in (inner, *inner.layers)) and not base.trainable_variables
+    net = lm.nn.Sequential([base, lm.nn.Dense(1)])
+    net.compile("adam", "mse")
+    before, norm = base.get_weights(), base.predict(x)
+    assert (base(x, training=True).numpy() == norm).all()
+    net.fit(x, x[:, :1], epochs=2, verbose=0)
+    assert all((a == b).all() for a, b in zip(before, base.get_weights()))
+    base.trainable = True
+    assert len(base.trainable_variables) == 4
+    net.fit(x, x[:, :1], verbose=0)
+    assert all((a != b).any() for a, b in zip(before, base.get_weights()))
+    a = lm.nn.Input((4,))
+    assert not lm.nn.Model(a, inner(a), trainable=False).trainable_variables and not inner.layers[1].trainable
+
+
+def test_a_layer_in_and_beside_a_frozen_one_is_frozen_in_either_order():
+    class Pair(lm.nn.Model):
+        def __init__(self, *parts):
+            super().__init__()
+            self.first, self.second = parts
+
+    for frozen_first in (True, False):
+        shared, off = lm.nn.Dense(2), lm.nn.Sequential()
+        shared(np.ones((1, 2), "float32"))
+        if frozen_first:
+            off.trainable = False
+        off.add(shared)
+        if not frozen_first:
+            off.trainable = False
+        for net in (Pair(off, shared), Pair(shared, off)):
+            assert net.trainable_variables == [] and len(net.non_trainable_variables) == 2

@@ -138,7 +138,7 @@ class Layer(Module):
 
     def __init__(self, name: str | None = None, trainable: bool = True):
         self.name = _next_name(type(self)) if name is None else name
-        self.trainable = trainable
+        self._trainable = bool(trainable)
         self.built = False
 
     # Defaults for subclasses that forget super().__init__().

@@ -23,6 +23,8 @@ class Model(Training, Layer):
                 if type(leaf) is not Symbolic:
                     raise errors.TypeMismatch(f"Model: {errors.shown(leaf)} is not a symbolic tensor", fix="begin with lm.nn.Input and call layers on it")
             self._graph_layers = layers_between(inputs, outputs)
+            if not trainable:
+                self.trainable = False  # the layers inside, too
             self.built = True
 
     supports_masking = None  # its layers say
