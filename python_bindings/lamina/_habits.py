@@ -76,7 +76,7 @@ def missing_attribute(kind, table, owner, name, where):
     import lamina as lm
 
     fix = table.get(name)
-    if kind == "Layer" and not owner.built and name in inspect.unwrap(type(owner).build).__code__.co_names:
+    if kind == "Layer" and not owner.built and name in (*owner._weights, *inspect.unwrap(type(owner).build).__code__.co_names):
         error = AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}' yet\n  where: {where}\n  why:   its weights exist from the first call on\n  fix:   call it on data once, or start the model with lm.nn.Input")
         error.missing = owner, name
         return error

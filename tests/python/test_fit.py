@@ -346,3 +346,18 @@ def test_summary_and_get_layer(capsys):
         nn.Sequential([nn.Dense(2)]).summary()
     two_outputs(loss="mse").summary(print_fn=(said := []).append)
     assert "value (Dense)" in said[0] and "(n, 5)" in said[0]
+
+
+def test_weights_of_classes_apply_to_each_step_of_labels_that_number_classes():
+    ids, factors = np.random.default_rng(0).integers(0, 3, (4, 5)), np.array([1, 10, 100.0])
+    net = lm.nn.Sequential([lm.nn.Embedding(3, 3)])
+    net.compile(lm.optim.SGD(0.0), lm.losses.SparseCrossEntropy(from_logits=True))
+    net(ids)
+    logits = net(ids).numpy().astype("float64")
+    losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, ids[..., None], -1)[..., 0]
+    for weights in (None, np.arange(1, 5.0)):
+        got = net.fit(ids, ids, class_weight=dict(enumerate(factors)), sample_weight=weights, verbose=0).history["loss"][0]
+        assert got == pytest.approx((losses * factors[ids] * (1 if weights is None else weights[:, None])).mean(), rel=1e-5)
+    net.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="no one-hot rows"):
+        net.fit(ids, np.eye(3)[ids] * 2, class_weight={0: 2.0}, verbose=0)

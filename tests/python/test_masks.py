@@ -128,3 +128,53 @@ def test_they_come_back_from_files(tmp_path):
     again = nn.load_file(tmp_path / "net.keras")
     assert again.layers[0].mask_zero
     np.testing.assert_array_equal(again(IDS).numpy(), net(IDS).numpy())
+
+
+def test_joined_sequences_have_their_masks_joined():
+    table, mean = nn.Embedding(6, 2, mask_zero=True), nn.GlobalAveragePooling1D()
+    a, b, free = np.array([[1, 2, 0]]), np.array([[0, 3]]), lm.ones((1, 2, 2))
+    known = lambda ids: [table(np.array([i]))[None, :1] for i in ids]  # noqa: E731
+
+    def wanted(*parts):
+        return lm.mean(lm.concat(list(parts), 1), 1)
+
+    for axis in (1, -2):
+        join = nn.Concatenate(axis=axis)
+        np.testing.assert_allclose(mean(join([table(a), table(b)])), wanted(*known([1, 2, 3])), atol=1e-6)
+        np.testing.assert_allclose(mean(join([table(a), free])), wanted(*known([1, 2]), free), atol=1e-6)
+        np.testing.assert_allclose(mean(join([free, table(b)])), wanted(free, *known([3])), atol=1e-6)
+    i, j = nn.Input((None,), "int32"), nn.Input((None,), "int32")
+    net = nn.Model([i, j], mean(nn.Concatenate(axis=1)([table(i), table(j)])))
+    np.testing.assert_allclose(net([a, b]), wanted(*known([1, 2, 3])), atol=1e-6)
+    rows = nn.Concatenate(axis=0)([table(a[:, :2]), table(b)])
+    np.testing.assert_allclose(mean(rows), [table(np.array([1, 2])).numpy().mean(0), table(np.array([3])).numpy()[0]], atol=1e-6)
+    np.testing.assert_allclose(mean(nn.Concatenate()([table(a), table(np.array([[4, 0, 5]]))])), lm.concat([table(np.array([1])), table(np.array([4]))], -1), atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [2, 3, 5])
+def test_a_mask_of_queries_and_keys_joins_that_of_padding(length):
+    ids = IDS[:length if length < 4 else 3, :length]
+    x, triangle = nn.Embedding(6, 4, mask_zero=True)(ids), np.tril(np.ones((length, length), bool))
+    attend = nn.MultiHeadAttention(3, 2)
+    found = [attend(x, x, attention_mask=lm.constant(mask), return_attention_scores=True)[1].numpy() for mask in (triangle, np.stack([triangle] * len(ids)), np.stack([triangle] * len(ids))[:, None])]
+    assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+    assert (found[0][..., ~triangle] == 0).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_weights_of_samples_or_steps_multiply_the_losses_of_steps(size):
+    table = nn.Embedding(6, 2, mask_zero=True)
+    net = nn.Sequential([table])
+    net.compile("sgd", "mse")
+    y, each = np.ones((3, 5, 2), "float32"), np.arange(1, 16).reshape(3, 5).astype("float32")
+    errors, mask = ((net(IDS).numpy() - y) ** 2).mean(-1), IDS != 0
+    for weights, full in ((each, each), (each[:, 0], each[:, :1]), (each[:, :1], each[:, :1])):
+        parts = [(errors * mask * full)[i:i + size].sum() / mask[i:i + size].sum() * len(errors[i:i + size]) for i in range(0, 3, size)]
+        assert net.evaluate(IDS, y, sample_weight=weights, batch_size=size) == pytest.approx(sum(parts) / 3, rel=1e-5)
+        plain = nn.Sequential([nn.Embedding(6, 2)])
+        plain.compile("sgd", "mse")
+        plain(IDS), plain.set_weights(table.get_weights())
+        assert plain.evaluate(IDS, y, sample_weight=weights, batch_size=size) == pytest.approx((errors * full).mean(), rel=1e-5)
+    for bad in (each[:, :3], np.ones((3, 5, 2), "float32")):
+        with pytest.raises(lm.errors.InvalidArgument, match="sample_weight of shape .* does not fit losses of shape"):
+            net.evaluate(IDS, y, sample_weight=bad, batch_size=size)

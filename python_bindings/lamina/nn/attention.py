@@ -46,7 +46,7 @@ class MultiHeadAttention(Layer):
         keys = masks.of(value if key is None else key)
         if masks.any_is_there(keys):
             keys = keys[:, None, None, :]  # of every head and query
-            attention_mask = keys if attention_mask is None else _core.logical_and(keys, attention_mask if len(attention_mask.shape) == 4 else attention_mask[:, None])
+            attention_mask = keys if attention_mask is None else _core.logical_and(keys, _core.expand_dims(attention_mask, 1) if len(attention_mask.shape) == 3 else attention_mask)
         output, weights = self._core.attend(query, value, key, attention_mask, use_causal_mask, bool(training))
         return (output, weights) if return_attention_scores else output
 

@@ -14,8 +14,8 @@ from ..data import Dataset
 class Feed:
     """Batches of (inputs, labels, weights or None, number of samples). `rows`: of arrays, the Dataset that `data` is batches of."""
 
-    def __init__(self, what, data, rows=None, steps=None, class_weight=None):
-        self.what, self.data, self._rows, self._steps, self._classes = what, data, rows, steps, class_weight
+    def __init__(self, what, data, rows=None, steps=None, class_weight=None, numbered=False):
+        self.what, self.data, self._rows, self._steps, self._classes, self._numbered = what, data, rows, steps, class_weight, numbered
         self.waited = 0.0  # seconds in this epoch, for what others read; arrays are at hand
         self._open = None  # the loop that goes on in the next epoch
 
@@ -57,7 +57,7 @@ class Feed:
                 raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)", why="or (inputs, labels, weights of the samples)",
                                              fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
             inputs, labels, weights = (*element, None)[:3]
-            yield inputs, labels, with_classes(self.what, weights, labels, self._classes), flatten(inputs)[0][0].shape[0]
+            yield inputs, labels, with_classes(self.what, weights, labels, self._classes, self._numbered), flatten(inputs)[0][0].shape[0]
 
 
 def require_classes(what, class_weight):
@@ -71,8 +71,9 @@ def require_classes(what, class_weight):
             raise errors.InvalidArgument(f"{what}: class_weight of the class {label} is {errors.shown(weight)}", why="it is a finite factor of the class's losses", fix="pass {0: 1.0, 1: 5.0}")
 
 
-def with_classes(what, weights, labels, class_weight):
-    """The samples' weights times the weight of each label's class, 1 for classes that are not named; None where there are neither."""
+def with_classes(what, weights, labels, class_weight, numbered=False):
+    """The samples' weights times the weight of each label's class, 1 for classes that are not named; None where there are neither. numbered: the loss takes labels as numbers of classes, also
+    one for each step."""
     if class_weight is None:
         return weights
     import numpy as np
@@ -81,12 +82,22 @@ def with_classes(what, weights, labels, class_weight):
         raise errors.InvalidArgument(f"{what}: class_weight with several outputs", why="it does not say whose classes", fix="pass sample_weight")
     labels = np.asarray(labels.numpy() if hasattr(labels, "numpy") else labels)
     if labels.ndim > 1:
-        labels = labels[..., 0] if labels.shape[-1] == 1 else labels.argmax(-1)
+        if labels.shape[-1] == 1:
+            labels = labels[..., 0]
+        elif not numbered:
+            if (labels < 0).any() or (abs(labels.sum(-1) - 1) > 1e-3).any():
+                raise errors.InvalidArgument(f"{what}: class_weight with labels of shape {labels.shape} that are no one-hot rows", why="each row of labels says one class", fix="pass sample_weight, of the labels' shape or [n], instead")
+            labels = labels.argmax(-1)
     of_classes = np.ones(labels.shape, "float32")
     for label, weight in class_weight.items():
         of_classes[labels == label] = weight
     of_classes = _core.constant(of_classes)
-    return of_classes if weights is None else weights * of_classes
+    if weights is None:
+        return of_classes
+    weights = _core.astype(weights, "float32")
+    if len(weights.shape) != len(of_classes.shape):  # [n] or [n, 1], of each sample
+        weights = _core.reshape(weights, (-1, *[1] * (len(of_classes.shape) - 1)))
+    return weights * of_classes
 
 
 def inputs_of(element):
@@ -100,7 +111,7 @@ def inputs_of(element):
     return element[0]
 
 
-def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, steps=None):
+def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, steps=None, numbered=False):
     """The Feed of what fit or evaluate was given."""
     if steps is not None:
         errors.in_range(what, "it is a number of batches; left out it is one loop over the data", 1, **{"steps_per_epoch" if what == "fit" else "steps": steps})
@@ -111,7 +122,7 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
         for name, value in (("y", y), ("sample_weight", weights)):
             if value is not None:
                 raise errors.InvalidArgument(f"{what}: {name} is given beside a Dataset", why="the elements of a Dataset have all that belongs to a sample", fix="put it into the Dataset: from_tensor_slices((x, y)) or ((x, y, weights))")
-        return Feed(what, x, None, steps, class_weight)
+        return Feed(what, x, None, steps, class_weight, numbered)
     if y is None:
         raise errors.InvalidArgument(f"{what}: there are no labels", why="a loss compares outputs with labels", fix="pass y, or a Dataset of (inputs, labels)")
     errors.in_range(what, "it is the number of rows of a batch", 1, batch_size=batch_size)
@@ -123,7 +134,7 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
         raise errors.InvalidArgument(f"{what}: {' and '.join(f'{name} has {n} rows' for name, n in rows.items() if n is not None)}", why="row i of each belongs to sample i", fix="pass as many of each")
     data = Dataset.from_tensor_slices(tuple(_arrays(part) for part in ((x, y) if weights is None else (x, y, weights))))
     rows = data.shuffle() if shuffle else data
-    return Feed(what, rows.batch(batch_size), rows, steps, class_weight)
+    return Feed(what, rows.batch(batch_size), rows, steps, class_weight, numbered)
 
 
 def require_rows(what, name, value):

@@ -71,6 +71,13 @@ class Concatenate(_Merge):
         super().__init__(name=name)
         self.axis = axis
 
+    def compute_mask(self, inputs, mask=None):
+        """Along an axis of the mask, samples or steps, the masks are joined; an input without one counts in all its steps. Along others, a step counts where it does in all inputs."""
+        if mask is None or self.axis % len(inputs[0].shape) > 1:
+            return super().compute_mask(inputs, mask)
+        known = [one if one is not None else _core.ones_like(x[(slice(None), slice(None), *[0] * (len(x.shape) - 2))], "bool") for x, one in zip(inputs, mask)]
+        return _core.concat(known, self.axis % len(inputs[0].shape))
+
     def merged(self, inputs):
         return _core.concat(inputs, self.axis)
 

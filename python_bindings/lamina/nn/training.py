@@ -102,7 +102,7 @@ class Training:
         x is an array or tensor, a tuple, list or dict of them for several inputs, or a Dataset or PyTorch's DataLoader of (inputs, labels) or (inputs, labels, weights)
         batches (then y, batch_size and shuffle do not apply). verbose: 1 a progress bar, 2 a line per epoch, 0 nothing.
         validation_data is (x, y), (x, y, weights) or a Dataset; validation_split instead takes that share of the last rows of arrays.
-        sample_weight [rows] multiplies each sample's loss, class_weight {class: weight} those of its label. steps_per_epoch: the batches of an epoch; the next one goes on
+        sample_weight [rows], or [rows, steps] for sequences, multiplies losses, class_weight {class: weight} those of its label, of each step where the labels number classes. steps_per_epoch: the batches of an epoch; the next one goes on
         where it ended, and the data begin again at their end.
 
         checkpoint: a folder or a lm.Checkpoint. The state is saved there after every epoch, or every checkpoint_every steps, and at the end. When the folder has a
@@ -132,7 +132,7 @@ class Training:
             if validation_data is not None:
                 raise errors.InvalidArgument("fit: validation_split beside validation_data", why="one of them says what is held back", fix="pass one of them")
             (x, y, sample_weight), validation_data = cut(validation_split, x, y, sample_weight)
-        feed = made_feed("fit", x, y, batch_size, shuffle, sample_weight, class_weight, steps_per_epoch)
+        feed = made_feed("fit", x, y, batch_size, shuffle, sample_weight, class_weight, steps_per_epoch, _takes_numbers(self.loss))
         steps = feed.steps
         if steps == 0:
             raise errors.InvalidArgument("fit: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
@@ -252,7 +252,7 @@ class Training:
             said = " and ".join(f"{name} has {'no' if one == () else one[0]} rows" for name, one in zip(("x", "y", "sample_weight"), rows))
             raise errors.InvalidArgument(f"{what}: {said}", why="row i of each belongs to sample i", fix="pass as many of each")
         require_classes(what, class_weight)
-        weights = with_classes(what, weights, y, class_weight)
+        weights = with_classes(what, weights, y, class_weight, _takes_numbers(self.loss))
         self._begin_steps(quick=True)
         if step == "_train_step":
             self._give_new_variables_slots(x)
@@ -409,6 +409,11 @@ def spread(what, given, names, otherwise) -> list:
     return list(given)
 
 
+def _takes_numbers(loss) -> bool:
+    """Whether a loss takes labels that number classes."""
+    return getattr(loss, "name", getattr(loss, "__name__", None)) in ("sparse_cross_entropy", "sparse_categorical_crossentropy")
+
+
 def _loss_value(loss, labels, predictions, weights):
     """The mean over samples; with weights, of weight times loss. Of sequences with a mask, over the steps that count."""
     mask = masks.of(predictions) if not isinstance(predictions, (tuple, list, dict)) else None
@@ -417,15 +422,30 @@ def _loss_value(loss, labels, predictions, weights):
         if len(value.shape) == len(mask.shape):
             counted = _core.astype(mask, value.dtype)
             total = _core.maximum(_core.sum(counted), 1.0)
-            return _core.sum(value * counted if weights is None else value * counted * _core.astype(_core.reshape(weights, (-1, 1)), value.dtype)) / total
+            if weights is not None:
+                weights = _checked_weights(weights, value)
+                counted = counted * (weights if len(weights.shape) == len(value.shape) else _core.expand_dims(weights, -1))
+            return _core.sum(value * counted) / total
     if weights is None:
         value = loss(labels, predictions)
         return value if len(value.shape) == 0 else _core.mean(value)
     value = loss.per_sample(labels, predictions) if hasattr(loss, "per_sample") else loss(labels, predictions)
     if len(value.shape) == 0:
         raise errors.InvalidArgument("fit: samples have weights, and the loss gives one number for all", why="each sample's loss is multiplied by its weight", fix="return one number per sample")
-    value = value if len(value.shape) == 1 else _core.mean(value, tuple(range(1, len(value.shape))))
-    return _core.mean(value * _core.astype(_core.reshape(weights, (-1,)), value.dtype))
+    weights = _checked_weights(weights, value)
+    rank = len(weights.shape)
+    return _core.mean((value if len(value.shape) == rank else _core.mean(value, tuple(range(rank, len(value.shape))))) * weights)
+
+
+def _checked_weights(weights, value):
+    """The weights of samples [n] or [n, 1] as [n], or those of their steps [n, t], for losses [n, t, ...]."""
+    given = weights
+    while len(weights.shape) > 1 and weights.shape[-1] == 1:
+        weights = _core.squeeze(weights, -1)
+    if len(weights.shape) > len(value.shape) or any(a != b and None not in (a, b) for a, b in zip(weights.shape, value.shape)):
+        raise errors.InvalidArgument(f"fit: sample_weight of shape {tuple(given.shape)} does not fit losses of shape {tuple(value.shape)}", why="each sample, or each step of a sequence, has one weight",
+                                     fix="pass one for each row: [n]" if len(value.shape) == 1 else "pass one for each row, [n], or for each step, [n, t]")
+    return _core.astype(weights, value.dtype)
 
 
 def _returned(results, as_dict):
