@@ -39,9 +39,10 @@ def _measuring(measure):
 
 class Metric:
     """A running metric. Subclasses define `name` and `measure(labels, predictions)`, the mean over a batch's samples, and may change how
-    batches are combined by overriding update() and result()."""
+    batches are combined by overriding update() and result(). larger_is_better: True, False, or None where a callback that follows the metric is told its mode."""
 
     name = "metric"
+    larger_is_better: bool | None = None
 
     def __init__(self, name: str | None = None):
         if name is not None:
@@ -88,6 +89,7 @@ class Accuracy(Metric):
     """The fraction of samples whose largest prediction is the label."""
 
     name = "accuracy"
+    larger_is_better = True
 
     @_measuring
     def measure(self, labels, predictions):
@@ -98,6 +100,7 @@ class MeanSquaredError(Metric):
     """The mean of the squared errors."""
 
     name = "mse"
+    larger_is_better = False
 
     @_measuring
     def measure(self, labels, predictions):
@@ -108,6 +111,7 @@ class MeanAbsoluteError(Metric):
     """The mean of the errors' sizes."""
 
     name = "mae"
+    larger_is_better = False
 
     @_measuring
     def measure(self, labels, predictions):
@@ -118,6 +122,7 @@ class BinaryAccuracy(Metric):
     """The fraction of predictions on the right side of a threshold: 0.5 for probabilities, 0 for logits. Labels are 0 or 1."""
 
     name = "binary_accuracy"
+    larger_is_better = True
 
     def __init__(self, threshold: float = 0.5, name: str | None = None):
         errors.in_range(type(self).__name__, "predictions above it are positive", -math.inf, threshold=threshold)
@@ -134,6 +139,7 @@ class TopK(Metric):
     """The fraction of rows whose label is among the k largest predictions. Labels are [rows], [rows, 1] or one-hot rows."""
 
     name = "top_k"
+    larger_is_better = True
 
     def __init__(self, k: int = 5, name: str | None = None):
         errors.in_range("TopK", "it is how many predictions count", 1, k=k)
@@ -190,6 +196,7 @@ class Precision(_Binary):
     are 0 or 1, of the predictions' shape."""
 
     name = "precision"
+    larger_is_better = True
 
     def of_sums(self, sums):
         return sums[0] / (sums[0] + sums[1]) if sums[0] else 0.0
@@ -199,6 +206,7 @@ class Recall(_Binary):
     """The fraction of positive labels that are predicted; 0 without any. As Precision."""
 
     name = "recall"
+    larger_is_better = True
 
     def of_sums(self, sums):
         return sums[0] / (sums[0] + sums[2]) if sums[0] else 0.0
@@ -208,6 +216,7 @@ class F1(_Binary):
     """The harmonic mean of precision and recall. As Precision."""
 
     name = "f1"
+    larger_is_better = True
 
     def of_sums(self, sums):
         return 2 * sums[0] / (2 * sums[0] + sums[1] + sums[2]) if sums[0] else 0.0
@@ -217,6 +226,7 @@ class AUC(_Counted):
     """The area under the curve of true over false positive rates, by trapezoids between `thresholds` thresholds from 0 to 1. Predictions are probabilities, labels 0 or 1."""
 
     name = "auc"
+    larger_is_better = True
 
     def __init__(self, thresholds: int = 200, name: str | None = None):
         errors.in_range("AUC", "the curve has two ends", 2, 100_000, thresholds=thresholds)
@@ -243,10 +253,12 @@ class R2(_Counted):
     """1 - the squared errors' sum over the labels' squared deviations from their mean; with several columns, the mean of theirs."""
 
     name = "r2"
+    larger_is_better = True
 
     @_measuring
     def measure(self, labels, predictions):
-        y, p = (_core.reshape(_core.astype(t, "float32"), (t.shape[0], -1)) for t in (_beside(self, labels, predictions), predictions))
+        # float64: the squares of labels far from 0 are large beside their deviations
+        y, p = (_core.reshape(_core.astype(t, "float64"), (t.shape[0], -1)) for t in (_beside(self, labels, predictions), predictions))
         return _core.concat([_core.sum(_core.square(y - p), 0), _core.sum(y, 0), _core.sum(_core.square(y), 0), _core.reshape(_core.sum(_core.ones_like(y[:, 0])), (1,))])
 
     def of_sums(self, sums):
@@ -302,7 +314,9 @@ def _count(true):
 class _FromFunction(Metric):
     def __init__(self, function):
         self._function = function
-        super().__init__(getattr(function, "__name__", "metric"))
+        name = getattr(function, "__name__", "metric")
+        self.larger_is_better = _BY_NAME[name].larger_is_better if name in _BY_NAME else None
+        super().__init__(name)
 
     @_measuring
     def measure(self, labels, predictions):

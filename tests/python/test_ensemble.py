@@ -58,3 +58,12 @@ def test_what_makes_no_ensemble_is_refused():
         nets.fit(X, Y, patience=2)
     with pytest.raises(lm.errors.InvalidArgument, match="patience 0"):
         nets.fit(X, Y, patience=0)
+
+
+def test_validation_data_may_be_a_list():
+    x = np.random.default_rng(2).normal(size=(20, 3)).astype("float32")
+    made = lambda: lm.nn.Ensemble(lambda: lm.nn.Sequential([lm.nn.Dense(1)]), 2, input_shape=(3,))  # noqa: E731
+    listed, paired = (made().fit(x, x[:, :1], epochs=2, shuffle=False, validation_data=data) for data in ([x, x[:, :1]], (x, x[:, :1])))
+    assert (listed["val_loss"] == paired["val_loss"]).all()
+    with pytest.raises(ValueError, match="validation_data has weights"):
+        made().fit(x, x[:, :1], validation_data=(x, x[:, :1], np.ones(20)))

@@ -361,3 +361,96 @@ def test_weights_of_classes_apply_to_each_step_of_labels_that_number_classes():
     net.compile("sgd", "mse")
     with pytest.raises(ValueError, match="no one-hot rows"):
         net.fit(ids, np.eye(3)[ids] * 2, class_weight={0: 2.0}, verbose=0)
+
+
+def value_and_kind():
+    a = lm.nn.Input((2,))
+    h = lm.nn.Dense(4, "tanh")(a)
+    return lm.nn.Model(a, [lm.nn.Dense(1, name="value")(h), lm.nn.Dense(3, name="kind")(h)])
+
+
+@pytest.mark.parametrize("made, monitor, larger", [
+    (lambda: {"kind": ["accuracy"]}, "val_kind_accuracy", True), (lambda: {"kind": lm.metrics.TopK(2, name="top")}, "kind_top", True), (lambda: {"value": lm.metrics.R2(name="score")}, "val_value_score", True),
+    (lambda: {"value": lm.metrics.MeanAbsoluteError(name="accuracy_of_value")}, "val_value_accuracy_of_value", False), (lambda: {"kind": [lm.metrics.accuracy]}, "val_kind_accuracy", True),
+    (lambda: {"kind": ["accuracy"]}, "val_loss", False), (lambda: {"kind": ["accuracy"]}, "value_loss", False),
+])
+def test_callbacks_ask_the_metric_which_direction_is_better(made, monitor, larger, tmp_path):
+    x = np.random.default_rng(0).normal(size=(60, 2)).astype("float32")
+    y = (x[:, :1], (x[:, 0] > 0).astype("int64"))
+    net = value_and_kind()
+    net.compile(lm.optim.SGD(0.1), ["mse", lm.losses.SparseCrossEntropy(from_logits=True)], metrics=made())
+    followers = [lm.nn.EarlyStopping(monitor, patience=9), lm.nn.ReduceLROnPlateau(monitor, patience=9, min_delta=0), lm.nn.ModelCheckpoint(tmp_path / "best.safetensors", monitor, save_best_only=True)]
+    seen = net.fit(x, y, validation_data=(x, y), epochs=4, verbose=0, callbacks=followers).history[monitor]
+    assert [one.best for one in followers] == [max(seen) if larger else min(seen)] * 3
+
+
+def test_a_metric_that_does_not_say_its_direction_needs_a_mode():
+    def closeness(y, p):
+        return -lm.abs(y - p)
+
+    class Own(lm.metrics.Metric):
+        name, larger_is_better = "own", True
+
+        def measure(self, y, p):
+            return lm.mean(-lm.abs(y - p))
+
+    x = np.ones((4, 3), "float32")
+    net = lm.nn.Sequential([lm.nn.Dense(1)])
+    net.compile("sgd", "mse", metrics=[closeness, Own()])
+    with pytest.raises(ValueError, match="larger or smaller is not known"):
+        net.fit(x, x[:, :1], verbose=0, callbacks=[lm.nn.EarlyStopping("closeness")])
+    for follower in (lm.nn.EarlyStopping("closeness", mode="max"), lm.nn.EarlyStopping("own")):
+        seen = net.fit(x, x[:, :1], epochs=2, verbose=0, callbacks=[follower]).history[follower.monitor]
+        assert follower.best == max(seen)
+
+
+def test_r2_of_labels_far_from_zero():
+    r = np.random.default_rng(0)
+    y = (1e4 + r.normal(size=(1000, 2))).astype("float32")
+    p = (y + 0.3 * r.normal(size=(1000, 2))).astype("float32")
+    metric, d = lm.metrics.R2(), y.astype("float64")
+    for part in np.split(np.arange(1000), [300, 301]):
+        metric.update(metric.measure(y[part], p[part]), len(part))
+    assert metric.result() == pytest.approx((1 - ((d - p) ** 2).sum(0) / ((d - d.mean(0)) ** 2).sum(0)).mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("event", ["on_train_batch_begin", "on_train_batch_end"])
+def test_evaluate_in_a_callback_leaves_fits_metrics_alone(event):
+    x, c = np.random.default_rng(1).normal(size=(40, 2)).astype("float32"), np.arange(40) % 2
+
+    def history(looks):
+        lm.random.set_seed(1)
+        net = lm.nn.Sequential([lm.nn.Dense(2, "softmax")])
+        net.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy", lm.metrics.ConfusionMatrix(2)])
+        measured = lambda batch, logs=None: net.evaluate(x[:4], c[:4]) if looks else None  # noqa: E731
+        return net.fit(x, c, batch_size=8, epochs=2, verbose=0, shuffle=False, callbacks=[lm.nn.LambdaCallback(**{event: measured})]).history
+
+    assert history(True) == history(False)
+
+
+def test_metrics_of_one_name_are_numbered():
+    x, c = np.random.default_rng(1).normal(size=(40, 2)).astype("float32"), np.arange(40) % 3
+    net = lm.nn.Sequential([lm.nn.Dense(3)])
+    net.compile("sgd", lm.losses.SparseCrossEntropy(from_logits=True), metrics=[lm.metrics.TopK(1), lm.metrics.TopK(2), lm.metrics.TopK(3, name="loss")])
+    found = net.evaluate(x, c, return_dict=True)
+    assert list(found) == ["loss", "top_k", "top_k_1", "loss_1"] and found["top_k"] < found["top_k_1"] < found["loss_1"] == 1 and found["loss"] != 1
+    both = value_and_kind()
+    both.compile("sgd", "mse", metrics={"kind": [lm.metrics.MeanSquaredError(), "mse"], "value": ["mse"]})
+    assert list(both.evaluate(x, (x[:, :1], np.eye(3, dtype="float32")[c]), return_dict=True)) == ["loss", "value_loss", "kind_loss", "kind_mse", "kind_mse_1", "value_mse"]
+
+
+def test_predict_refuses_a_dataset_without_an_end():
+    data = lm.data.Dataset.from_tensor_slices(np.ones((4, 2), "float32")).batch(2)
+    net = lm.nn.Sequential([lm.nn.Dense(3)])
+    with pytest.raises(ValueError, match="predict: the Dataset never ends"):
+        net.predict(data.repeat())
+    assert net.predict(data.repeat(2)).shape == (8, 3)
+
+
+def test_csv_lines_have_the_fields_of_their_header(tmp_path):
+    x, c = np.ones((6, 2), "float32"), np.arange(6) % 3
+    net = lm.nn.Sequential([lm.nn.Dense(3)])
+    net.compile("sgd", lm.losses.SparseCrossEntropy(from_logits=True), metrics=[lm.metrics.ConfusionMatrix(3), "accuracy"])
+    net.fit(x, c, epochs=2, verbose=0, callbacks=[lm.nn.CSVLogger(tmp_path / "log.csv")])
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert lines[0] == "epoch,loss,accuracy" and [len(line.split(",")) for line in lines] == [3, 3, 3]

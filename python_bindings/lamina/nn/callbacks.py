@@ -5,7 +5,7 @@ import inspect
 import math
 import os
 
-from .. import _border, errors, saving
+from .. import _border, errors, metrics, saving
 from ..progress import verbosity
 
 
@@ -74,17 +74,30 @@ class _Monitor(Callback):
             raise errors.InvalidArgument(f"{type(self).__name__}: mode {errors.shown(mode)}", why='it is "min", "max" or "auto"', fix='pass "auto"')
         errors.in_range(type(self).__name__, "it is a size of change", -math.inf, min_delta=min_delta)
         self.monitor, self._delta = monitor, abs(min_delta)
-        name = monitor.removeprefix("val_")
-        self._larger = mode == "max" or mode == "auto" and name in ("accuracy", "acc", "binary_accuracy", "auc", "f1", "precision", "r2", "recall", "top_k")
+        self._larger = None if mode == "auto" else mode == "max"  # auto: found at the first number, when the model's metrics have their names
         self._forget()
 
     def _forget(self):
         self.best = -math.inf if self._larger else math.inf
 
+    def _find_direction(self):
+        name = self.monitor.removeprefix("val_")
+        metric = next((one for one in getattr(self.model, "_metrics", ()) if one.name == name), None)
+        known = metrics._BY_NAME.get(name if metric is None else type(metric).name)
+        found = getattr(metric, "larger_is_better", None)
+        found = known.larger_is_better if found is None and known is not None else found
+        if found is None and metric is not None:
+            raise errors.InvalidArgument(f"{type(self).__name__}: whether '{self.monitor}' is to become larger or smaller is not known", why=f"{errors.shown(metric)} does not say larger_is_better" if type(metric) is not metrics._FromFunction else "it is a function of your own",
+                                         fix='pass mode="max" or mode="min"')
+        self._larger = bool(found)
+        self._forget()
+
     def _value(self, logs):
         if self.monitor not in logs:
             without = self.monitor.startswith("val_") and not any(name.startswith("val_") for name in logs)
             raise errors.NotFound(f"{type(self).__name__}: the epoch has no '{self.monitor}'", why=f"it has {', '.join(logs)}", fix="pass validation_data or validation_split to fit" if without else "name one of these")
+        if self._larger is None:
+            self._find_direction()
         return logs[self.monitor]
 
     def _improved(self, value) -> bool:
@@ -156,7 +169,7 @@ class ModelCheckpoint(_Monitor):
 
 
 class CSVLogger(Callback):
-    """Writes a line per epoch to a CSV file: epoch, then the loss and metrics. append: after the lines that are there."""
+    """Writes a line per epoch to a CSV file: epoch, then the loss and the metrics that are numbers. append: after the lines that are there."""
 
     def __init__(self, path, separator: str = ",", append: bool = False):
         if not separator:
@@ -172,7 +185,7 @@ class CSVLogger(Callback):
 
     def on_epoch_end(self, epoch, logs):
         first = self._names is None
-        self._names = self._names or list(logs)
+        self._names = self._names or [name for name, value in logs.items() if not isinstance(value, list)]
         with open(self.path, "w" if first else "a", encoding="utf-8") as file:
             if first:
                 print("epoch", *self._names, sep=self.separator, file=file)
@@ -317,13 +330,16 @@ class CallbackList:
         for callback in self.callbacks:
             callback.on_epoch_end(epoch, dict(logs))
 
-    def on_train_batch_begin(self, batch):
+    def on_train_batch_begin(self, batch, totals):
         for callback in self.before_batches:
-            callback.on_train_batch_begin(batch)
+            with totals.kept():
+                callback.on_train_batch_begin(batch)
 
     def on_train_batch_end(self, batch, totals):
         for callback in self.batch_listeners:
-            callback.on_train_batch_end(batch, totals.results())
+            logs = totals.results()
+            with totals.kept():
+                callback.on_train_batch_end(batch, logs)
 
 
 _border.guard(globals())

@@ -139,7 +139,9 @@ def _vmap(f):
 
 
 def _pair(data):
-    return data if isinstance(data, tuple) else (data, None)
+    if isinstance(data, (tuple, list)) and len(data) == 3:
+        raise errors.InvalidArgument("Ensemble.fit: validation_data has weights", why="an ensemble's losses are not weighted", fix="pass validation_data=(x, y)")
+    return data if isinstance(data, (tuple, list)) else (data, None)
 
 
 def _chosen(better, new, old):

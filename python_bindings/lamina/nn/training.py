@@ -1,6 +1,8 @@
 """compile, fit, evaluate and predict: the methods that Model adds to Layer."""
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import sys
 import warnings
@@ -59,9 +61,14 @@ class Training:
         self._loss_weights = loss_weights
         self._metrics, self._metric_outputs = [], []
         several = isinstance(metrics, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in metrics)
+        names, seen = {}, set()  # those of each output; the loss's is taken
         for place, given in metrics.items() if isinstance(metrics, dict) else enumerate(metrics) if several else [(None, metrics)]:
             for metric in given if isinstance(given, (list, tuple)) else [given]:
-                self._metrics.append(metrics_module.get(metric))
+                metric, taken = metrics_module.get(metric), names.setdefault(place, {"loss"})
+                if id(metric) not in seen and metric.name in taken:
+                    metric.name = next(name for name in (f"{metric.name}_{i}" for i in itertools.count(1)) if name not in taken)
+                taken.add(metric.name), seen.add(id(metric))
+                self._metrics.append(metric)
                 self._metric_outputs.append(place)
         self.run_eagerly = run_eagerly
         self._make_steps()
@@ -155,7 +162,7 @@ class Training:
                 totals.set_state(begun[2])
             for inputs, labels, weights, samples in feed.epoch(done, launches.rows):
                 self._give_new_variables_slots(inputs)
-                hooks.on_train_batch_begin(done)
+                hooks.on_train_batch_begin(done, totals)
                 batch = (inputs, labels) if weights is None else (inputs, labels, weights)
                 if distribute:
                     batch = next(iter(distributed.shard([batch])))
@@ -210,8 +217,10 @@ class Training:
         require_rows("predict", "x", x)
         verbose, labelled = verbosity("predict", verbose), isinstance(x, Dataset)
         parts, structure = [], None
+        if labelled and x._core.endless:
+            raise errors.InvalidArgument("predict: the Dataset never ends", why="predict gives the outputs of all rows", fix="give repeat() a number of times, or leave it out")
         batches = x if labelled else Dataset.from_tensor_slices(tuple(x) if isinstance(x, list) and any(hasattr(part, "shape") for part in x) else x).batch(batch_size)
-        bar = ProgressBar(None if batches._core.endless else batches._core.size, verbose, sys.stdout)
+        bar = ProgressBar(batches._core.size, verbose, sys.stdout)
         for done, element in enumerate(batches, 1):
             if bar.wants(done):
                 bar.update(done, ())
@@ -490,6 +499,14 @@ class _Totals:
         if self.bad is not None:
             warnings.warn(f"fit: the loss is {self.bad[1]} since batch {self.bad[0]} of epoch {epoch + 1}: look for NaN in its inputs and labels, or take a smaller learning rate; "
                           "lm.nn.TerminateOnNaN stops there", RuntimeWarning, stacklevel=3)
+
+    @contextlib.contextmanager
+    def kept(self):
+        """Around what may measure other data by the same metrics, such as evaluate() in a callback."""
+        before = [(metric, {name: value for name, value in vars(metric).items() if name not in ("name", "_of_output")}) for metric in self.metrics]
+        yield
+        for metric, values in before:
+            vars(metric).update(values)
 
     def state(self) -> list:
         """The numbers of the loss and of each metric, for set_state()."""
