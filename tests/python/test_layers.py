@@ -430,7 +430,7 @@ LAYERS = {
     nn.MaxPool2D: (lambda: nn.MaxPool2D(3), IMAGE), nn.AveragePooling2D: (lambda: nn.AveragePooling2D(3), IMAGE), nn.GlobalAveragePool1D: (nn.GlobalAveragePool1D, SEQUENCE), nn.GlobalMaxPool1D: (nn.GlobalMaxPool1D, SEQUENCE),
     nn.GlobalAveragePool2D: (nn.GlobalAveragePool2D, IMAGE), nn.GlobalMaxPool2D: (nn.GlobalMaxPool2D, IMAGE), nn.UpSampling2D: (nn.UpSampling2D, IMAGE), nn.ZeroPadding2D: (nn.ZeroPadding2D, IMAGE),
     nn.SimpleRNN: (lambda: nn.SimpleRNN(3), SEQUENCE), nn.LSTM: (lambda: nn.LSTM(3), SEQUENCE), nn.GRU: (lambda: nn.GRU(3), SEQUENCE), nn.Bidirectional: (lambda: nn.Bidirectional(nn.LSTM(3)), SEQUENCE),
-    nn.MultiHeadAttention: (lambda: nn.MultiHeadAttention(2, 3), (SEQUENCE, SEQUENCE)), nn.Add: (nn.Add, ([ROWS, ROWS],)), nn.Subtract: (nn.Subtract, ([lm.constant(ROWS), ROWS],)), nn.Multiply: (nn.Multiply, ([ROWS, ROWS],)),
+    nn.MultiHeadAttention: (lambda: nn.MultiHeadAttention(2, 3), (SEQUENCE, SEQUENCE)), nn.Add: (nn.Add, ([ROWS, ROWS],)), nn.Subtract: (nn.Subtract, ([ROWS, ROWS],)), nn.Multiply: (nn.Multiply, ([ROWS, ROWS],)),
     nn.Average: (nn.Average, ([ROWS, ROWS],)), nn.Maximum: (nn.Maximum, ([ROWS, ROWS],)), nn.Minimum: (nn.Minimum, ([ROWS, ROWS],)), nn.Concatenate: (nn.Concatenate, ([ROWS, ROWS],)),
     nn.Sequential: (lambda: nn.Sequential([nn.Dense(3)]), ROWS), nn.Model: (lambda: nn.Model(a := nn.Input((4,)), nn.Dense(3)(a)), ROWS),
 }

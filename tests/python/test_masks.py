@@ -151,6 +151,15 @@ def test_joined_sequences_have_their_masks_joined():
     np.testing.assert_allclose(mean(nn.Concatenate()([table(a), table(np.array([[4, 0, 5]]))])), lm.concat([table(np.array([1])), table(np.array([4]))], -1), atol=1e-6)
 
 
+def test_joined_channels_count_where_all_do_with_masks_of_any_rank():
+    table = nn.Embedding(6, 2, mask_zero=True)
+    for shape in ((3,), (2, 3), (2, 2, 3)):
+        a, b = np.resize([1, 0, 2, 3], shape), np.resize([0, 1, 2], shape)
+        assert (lm.nn.masks.of(nn.Concatenate()([table(a), table(b)])).numpy() == ((a != 0) & (b != 0))).all()
+        joined = nn.Concatenate(axis=len(shape) - 1)([table(a), table(b)])
+        assert (lm.nn.masks.of(joined).numpy() == np.concatenate([a != 0, b != 0], -1)).all()
+
+
 @pytest.mark.parametrize("length", [2, 3, 5])
 def test_a_mask_of_queries_and_keys_joins_that_of_padding(length):
     ids = IDS[:length if length < 4 else 3, :length]

@@ -450,18 +450,19 @@ class Layer(Module):
 
 
 _PARTS = (Module, _core.Variable, list, tuple, dict)
-_fixed_arguments: dict = {}
+_fixed_arguments = weakref.WeakKeyDictionary()  # of classes, see _fixed
 
 
 def _fixed(cls, made, built) -> frozenset:
     """The constructor's arguments that assignments would not reach, of a layer with Lamina's own call(). made: its C++ layer exists; built: calls may have been traced."""
-    found = _fixed_arguments.get((cls, made, built))
+    of_class = _fixed_arguments.setdefault(cls, {})
+    found = of_class.get((made, built))
     if found is None:
         ours = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
         given = frozenset(inspect.signature(ours.__init__).parameters) - {"self", "name", "trainable", "input_shape"}
         found = given if built else given - set(cls._read) if made else frozenset(cls._unread)
         found = found if cls.call.__module__.startswith(__package__) else frozenset()
-        _fixed_arguments[cls, made, built] = found
+        of_class[made, built] = found
     return found
 
 

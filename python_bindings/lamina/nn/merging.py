@@ -33,7 +33,7 @@ class Subtract(_Merge):
     def merged(self, inputs):
         if len(inputs) != 2:
             raise errors.InvalidArgument(f"{self.name}: {len(inputs)} tensors", why="it subtracts one from another", fix="pass two")
-        return inputs[0] - inputs[1]
+        return _core.sub(*inputs)
 
 
 class Multiply(_Merge):
@@ -72,11 +72,12 @@ class Concatenate(_Merge):
         self.axis = axis
 
     def compute_mask(self, inputs, mask=None):
-        """Along an axis of the mask, samples or steps, the masks are joined; an input without one counts in all its steps. Along others, a step counts where it does in all inputs."""
-        if mask is None or self.axis % len(inputs[0].shape) > 1:
+        """Along an axis of the masks, samples or steps, they are joined; an input without one counts in all its steps. Along others, a step counts where it does in all inputs."""
+        axis, rank = self.axis % len(inputs[0].shape), next((len(one.shape) for one in mask or () if one is not None), 0)
+        if axis >= rank:
             return super().compute_mask(inputs, mask)
-        known = [one if one is not None else _core.ones_like(x[(slice(None), slice(None), *[0] * (len(x.shape) - 2))], "bool") for x, one in zip(inputs, mask)]
-        return _core.concat(known, self.axis % len(inputs[0].shape))
+        known = [one if one is not None else _core.ones_like(x[(*[slice(None)] * rank, *[0] * (len(x.shape) - rank))], "bool") for x, one in zip(inputs, mask)]
+        return _core.concat(known, axis)
 
     def merged(self, inputs):
         return _core.concat(inputs, self.axis)
