@@ -17,6 +17,11 @@ class Module:
     def __init__(self):
         pass
 
+    def __setattr__(self, name, value):
+        if isinstance(value, _PARTS) or isinstance(self.__dict__.get(name), _PARTS):
+            _core.trainable_changed()  # models look whether their traced steps are still those of their parts
+        super().__setattr__(name, value)
+
     def __reduce_ex__(self, protocol):
         _pickle.require_by_name(self)
         return object.__reduce_ex__(self, max(protocol, 2))
@@ -87,6 +92,7 @@ class Module:
 
 
 _CONTAINERS = (list, tuple, dict)
+_PARTS = (Module, _core.Variable, *_CONTAINERS)
 
 
 def specs_of(value, open_rows=False):
@@ -101,7 +107,11 @@ def specs_of(value, open_rows=False):
     return unflatten(structure, map(spec, leaves))
 
 
-def _children(module):
+def contents(container):
+    return container.values() if isinstance(container, dict) else container
+
+
+def _children(module, containers=None):
     """Modules and Variables in the attributes, in order, through lists, tuples and dicts; each once."""
     seen = set()
     waiting = [value for name, value in reversed(list(vars(module).items())) if name not in module._not_inside]
@@ -113,14 +123,17 @@ def _children(module):
         if isinstance(value, (Module, _core.Variable)):
             yield value
         else:
-            waiting.extend(reversed(list(value.values() if isinstance(value, dict) else value)))
+            inside = list(contents(value))
+            waiting.extend(reversed(inside))
+            if containers is not None:
+                containers.append((value, inside))
 
 
-def parts_of(module) -> list:
-    """The module, and all Modules and Variables inside, each once."""
+def parts_of(module, containers=None) -> list:
+    """The module, and all Modules and Variables inside, each once. The lists and dicts that were looked through are added to `containers`, each with its contents."""
     found, waiting = {id(module): module}, [module]
     while waiting:
-        for child in _children(waiting.pop()):
+        for child in _children(waiting.pop(), containers):
             if id(child) not in found:
                 found[id(child)] = child
                 if isinstance(child, Module):

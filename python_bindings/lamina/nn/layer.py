@@ -133,7 +133,7 @@ class Layer(Module):
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
-        self._made_with, self._policy = _Arguments(args, kwargs), _core.nn.policy()
+        vars(self).update(_made_with=_Arguments(args, kwargs), _policy=_core.nn.policy())
         return self
 
     def __init__(self, name: str | None = None, trainable: bool = True):
@@ -156,7 +156,7 @@ class Layer(Module):
 
     def _computed_by(self, kind, *args) -> None:
         """The layer's computation is that of the C++ layer of this name, made with these arguments."""
-        self._core, self._core_made = getattr(_core.nn, kind)(*args), _Arguments((kind, *args), {})
+        vars(self).update(_core=getattr(_core.nn, kind)(*args), _core_made=_Arguments((kind, *args), {}))
 
     def _build_core(self, *shapes) -> None:
         self._core.build(*shapes)
@@ -179,14 +179,14 @@ class Layer(Module):
         self.autocast = self._autocast
 
     def __setattr__(self, name, value):
-        kept = vars(self)
-        if name in self._weights and "_core_made" in kept and ("shapes" in kept["_core_made"].kwargs or type(self).build.__module__.startswith(__package__)):
+        kept = self.__dict__
+        if not kept.get("built") and "_core_made" not in kept and not self._unread:
+            pass  # the constructor is at work
+        elif name in self._weights and "_core_made" in kept and ("shapes" in kept["_core_made"].kwargs or type(self).build.__module__.startswith(__package__)):
             return self._set_weight(name, value)
-        if name in _fixed(type(self), "_core_made" in kept, kept.get("built", False)) and not (name in kept and (value is kept[name] or isinstance(value, (int, float, str)) and value == kept[name])):
+        elif name in _fixed(type(self), "_core_made" in kept, kept.get("built", False)) and not (name in kept and (value is kept[name] or isinstance(value, (int, float, str)) and value == kept[name])):
             raise errors.StateError(f"{self.name}: {name} cannot be assigned", why=f"the computation of {type(self).__name__}, and what is traced of it, was made with the {name} that the constructor was given",
                                     fix=f"make a new layer: {type(self).__name__}(..., {name}=...)")
-        if isinstance(value, _PARTS) or isinstance(kept.get(name), _PARTS):
-            _core.trainable_changed()  # models look whether their traced steps are still those of their parts
         super().__setattr__(name, value)
 
     def _set_weight(self, name, value) -> None:
@@ -449,7 +449,6 @@ class Layer(Module):
         return f"<{type(self).__name__} {self.name}>"
 
 
-_PARTS = (Module, _core.Variable, list, tuple, dict)
 _fixed_arguments = weakref.WeakKeyDictionary()  # of classes, see _fixed
 
 

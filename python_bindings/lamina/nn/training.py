@@ -4,12 +4,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import operator
 import sys
 import warnings
 
 from .. import _border, _core, errors, losses as losses_module, metrics as metrics_module, optim
 from .._structure import flatten, unflatten
-from ..module import parts_of, specs_of
+from ..module import contents, parts_of, specs_of
 from ..data import Dataset
 from ..progress import ProgressBar, verbosity
 from .callbacks import CallbackList, History
@@ -26,10 +27,20 @@ _TRACED = ("_train_step", "_test_step", "_predict_step", "_parallel_step", "_tra
 class _Used:
     """What a model consisted of when its steps ran last."""
 
-    __slots__ = ("parts", "changes")
+    __slots__ = ("parts", "containers", "changes")
 
     def __init__(self, model):
-        self.parts, self.changes = [*parts_of(model), model.optimizer, model.loss], _core.trainable_changes()
+        self.containers, self.changes = [], _core.trainable_changes()
+        self.parts = [model.optimizer, model.loss, *parts_of(model, self.containers)]
+
+    def untouched(self, model) -> bool:
+        """Whether nothing was assigned since, to attributes of any Module or in lists and dicts of this one."""
+        return (self.changes == _core.trainable_changes() and self.parts[0] is model.optimizer and self.parts[1] is model.loss
+                and all(_same(contents(container), before) for container, before in self.containers))
+
+
+def _same(some, others) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 class Training:
@@ -78,15 +89,15 @@ class Training:
         self._train_step, self._test_step = wrap(self._run_train_step), wrap(self._run_test_step)
         self._predict_step, self._parallel_step, self._used = wrap(self._run_predict_step), None, None
 
-    def _begin_steps(self, quick=False) -> None:
-        """Before calls of steps: makes them anew where layers or Variables are others than in the last use, which traced those. quick: looks only after assignments to attributes."""
+    def _begin_steps(self) -> None:
+        """Before calls of steps: makes them anew where layers or Variables are others than in the last use, which traced those."""
         used = self._used
-        if used is not None and not (quick and used.changes == _core.trainable_changes()):
+        if used is not None and not used.untouched(self):
             now = _Used(self)
-            if len(now.parts) != len(used.parts) or any(a is not b for a, b in zip(now.parts, used.parts)):
-                self._make_steps()
-            else:
+            if _same(now.parts, used.parts):
                 self._used = now
+            else:
+                self._make_steps()
 
     def _end_steps(self) -> None:
         """After calls of steps, which may have created parts."""
@@ -248,7 +259,7 @@ class Training:
 
     def predict_on_batch(self, x):
         """The outputs for these rows, as NumPy arrays."""
-        self._begin_steps(quick=True)
+        self._begin_steps()
         leaves, structure = flatten((self._predict_step or self._run_predict_step)(_tensors(x)))
         self._end_steps()
         return unflatten(structure, [leaf.numpy() for leaf in leaves])
@@ -262,7 +273,7 @@ class Training:
             raise errors.InvalidArgument(f"{what}: {said}", why="row i of each belongs to sample i", fix="pass as many of each")
         require_classes(what, class_weight)
         weights = with_classes(what, weights, y, class_weight, _takes_numbers(self.loss))
-        self._begin_steps(quick=True)
+        self._begin_steps()
         if step == "_train_step":
             self._give_new_variables_slots(x)
         totals.add(getattr(self, step)(x, y, *(() if weights is None else (_core.astype(weights, "float32"),))), flatten(x)[0][0].shape[0], 1)
