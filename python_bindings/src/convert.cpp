@@ -225,6 +225,7 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
   NestedNumbers in{.outside = depth};
   in.walk(value, 0);
   if (in.has_tensor) {
+    if (!dtype) return stack(parts_of(value, "constant", depth + 1), 0, CallSite());
     std::vector<Tensor> parts;
     for (const nb::object& part : elements_of(value)) parts.push_back(tensor_of(part, dtype, depth + 1));
     return stack(parts, 0, CallSite());
@@ -489,6 +490,26 @@ Operand to_operand(nb::handle value) {
 void keep_digits(nb::handle value, std::optional<Operand>& list, const Operand& other) {
   if (!(PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) || !other.is_tensor() || other.tensor().dtype() != DType::f64) return;
   if (list->tensor().from_host() && list->tensor().dtype() == DType::f32) list.emplace(to_tensor(value, DType::f64), CallSite());
+}
+
+std::vector<Tensor> parts_of(nb::handle values, const char* op, size_t depth) {
+  const std::vector<nb::object> elements = elements_of(values);
+  const auto tensor = std::find_if(elements.begin(), elements.end(), [](const nb::object& e) {
+    return is_variable(e.ptr()) || (is_tensor(e.ptr()) && !as_tensor(e.ptr()).from_host());
+  });
+  std::vector<Tensor> out;
+  for (const nb::object& e : elements) {
+    const bool list = PyList_Check(e.ptr()) || PyTuple_Check(e.ptr());
+    std::optional<Operand> part;
+    if (list || tensor == elements.end() || !to_operand(e, part)) part.emplace(tensor_of(e, {}, depth), CallSite());
+    if (tensor != elements.end()) {
+      const Operand other = to_operand(*tensor);
+      keep_digits(e, part, other);
+      if (!part->is_tensor()) part.emplace(part->resolve(other.tensor().dtype(), other.tensor().device(), op), CallSite());
+    }
+    out.push_back(part->tensor());
+  }
+  return out;
 }
 
 std::pair<Operand, Operand> to_operands(nb::handle a, nb::handle b) {

@@ -56,6 +56,8 @@ Tensor to_argument(nb::handle value);
 // lm.constant: converts numbers, nested lists, NumPy arrays and scalars, tensors. Copies.
 Tensor to_tensor(nb::handle value, std::optional<DType> dtype = {});
 std::vector<Tensor> tensors_of(nb::handle values);  // of each element
+// As arguments of an op that joins them: numbers take the dtype of the tensors among them. The elements stand in `depth` lists.
+std::vector<Tensor> parts_of(nb::handle values, const char* op, size_t depth = 0);
 nb::list to_list(std::span<const Tensor> tensors);
 // An argument of an op; Python numbers stay weakly typed. False for anything else (no exception is set).
 bool to_operand(nb::handle value, std::optional<Operand>& out);

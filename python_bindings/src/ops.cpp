@@ -31,9 +31,7 @@ std::vector<Tensor> to_tensors(nb::handle values, const char* op) {
   if (!PyList_Check(values.ptr()) && !PyTuple_Check(values.ptr())) {
     throw_type_error(cat(op, ": ", a_type(values.ptr()), " is not a list of tensors"), "", "pass a list or tuple of tensors");
   }
-  std::vector<Tensor> out;
-  for (const nb::object& value : elements_of(values)) out.push_back(to_argument(value));
-  return out;
+  return parts_of(values, op);
 }
 
 TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype) {

@@ -311,3 +311,16 @@ def test_dtypes_are_objects_equal_to_their_names():
         lm.dtype("float23")
     with pytest.raises(TypeError):
         lm.dtype(3)
+
+
+@pytest.mark.parametrize("join", [lm.stack, lm.constant])
+def test_numbers_beside_tensors_in_a_list_take_their_dtype(join):
+    for number, dtype in ((0.1, "float64"), (2**40, "int64"), (-1, "int16"), (3, "float16"), (3, "float64"), (200, "uint8")):
+        x = lm.constant(np.array(1, dtype))
+        for parts in ([x, number], [lm.Variable(x), number]):
+            result = join(parts)
+            assert result.dtype.name == dtype and result.numpy()[1] == np.array(number, dtype), (number, dtype)
+    for number, dtype in ((300, "uint8"), (0.5, "int32"), (2**40, "int32")):
+        with pytest.raises(lm.errors.Error):
+            join([lm.constant(np.array(1, dtype)), number])
+    assert lm.concat([lm.constant(np.ones(1)), [0.1]], 0).numpy()[1] == 0.1
