@@ -200,3 +200,24 @@ def test_a_traced_function_warns_while_it_is_traced():
 
     assert any("'traced' is not trainable" in text for text in warned(f)[1])
     assert warned(f)[1] == []
+
+
+def test_a_gradient_goes_through_assignments_in_branches_of_a_graph_only():
+    v = lm.Variable(2.0)
+
+    def squared(a):
+        v.assign(v * a)
+        return v * v
+
+    bodies = {"plain": squared, "cond": lambda a: lm.cond(a > 0, lambda: squared(a), lambda: a), "checkpoint": lm.checkpoint(squared)}
+    for name, body in bodies.items():
+        def f(a):
+            with lm.GradientTape() as tape:
+                tape.watch(a)
+                y = body(a)
+            return tape.gradient(y, [v, a], unconnected_gradients="zero")
+
+        for call in (f, lm.function(f)):
+            v.assign(2.0)
+            by_v, by_a = map(float, call(lm.constant(3.0)))
+            assert (by_v, by_a) == ((36, 24) if name != "plain" and call is not f else (12, 0)), name
