@@ -422,8 +422,22 @@ def guarded(function, bound_self=False, stay=()):
     return border
 
 
+def _shown(show):
+    """A __repr__ that also shows an object whose __init__ has not run to its end."""
+    @functools.wraps(show)
+    def shown(self):
+        try:
+            return show(self)
+        except (AttributeError, errors.StateError):
+            return f"<{type(self).__name__}, not made yet>"
+
+    return shown
+
+
 def _guard_class(cls):
     for name, value in list(vars(cls).items()):
+        if name == "__repr__" and isinstance(value, types.FunctionType):
+            cls.__repr__ = _shown(value)
         if type(value) is property and not name.startswith("_"):
             get, set = (f and not hasattr(f, "__lamina_border__") and guarded(f, True, AttributeError) for f in (value.fget, value.fset))
             if get or set:

@@ -192,3 +192,19 @@ def test_operators_and_indices_say_what_is_wrong(use, value):
             assert re.search("unsupported operand|not supported between|can't multiply", str(info.value)), info.value
         else:
             assert info.value.what and info.value.where and info.value.why and info.value.fix and not FOREIGN.search(str(info.value)), info.value
+
+
+@pytest.mark.filterwarnings("ignore:nanobind")
+def test_objects_whose_init_has_not_run_have_a_repr():
+    shown = 0
+    for name, owner in public_surface.callables():
+        if isinstance(owner, type) and next(c for c in owner.__mro__ if "__repr__" in vars(c)).__module__.startswith("lamina"):
+            try:
+                half_made = owner.__new__(owner)
+            except TypeError:  # of classes that only Lamina makes
+                continue
+            try:
+                shown += isinstance(repr(half_made), str)
+            except lm.errors.Error:
+                shown += 1
+    assert shown > 50, shown
