@@ -6,7 +6,7 @@ import os
 import sys
 
 PEERS = {"JAX": "#4878a8", "TensorFlow": "#d98032", "PyTorch": "#b04a4a", "ONNX": "#6a9a58"}
-LABELS = {"hundred": "100 x 64 relu", "tanh60": "60 x 48 tanh", "gelu30": "30 x 128 gelu", "adam200": "200 x 32 relu, Adam", "uneven": "40 layers of 20 to 200",
+LABELS = {"hundred": "100 x 64 relu", "tanh60": "60 x 48 tanh", "gelu30": "30 x 128 gelu", "adam200": "200 x 32 relu, Adam", "narrow150": "150 x 40 relu", "uneven": "40 layers of 20 to 200",
           "ensemble": "16 nets of 6 x 64, vmap"}
 
 
