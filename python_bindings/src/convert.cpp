@@ -497,15 +497,16 @@ std::vector<Tensor> parts_of(nb::handle values, const char* op, size_t depth) {
   const auto tensor = std::find_if(elements.begin(), elements.end(), [](const nb::object& e) {
     return is_variable(e.ptr()) || (is_tensor(e.ptr()) && !as_tensor(e.ptr()).from_host());
   });
+  std::optional<Operand> other;
+  if (tensor != elements.end()) other.emplace(to_operand(*tensor));  // once: it reads a Variable
   std::vector<Tensor> out;
   for (const nb::object& e : elements) {
     const bool list = PyList_Check(e.ptr()) || PyTuple_Check(e.ptr());
     std::optional<Operand> part;
-    if (list || tensor == elements.end() || !to_operand(e, part)) part.emplace(tensor_of(e, {}, depth), CallSite());
-    if (tensor != elements.end()) {
-      const Operand other = to_operand(*tensor);
-      keep_digits(e, part, other);
-      if (!part->is_tensor()) part.emplace(part->resolve(other.tensor().dtype(), other.tensor().device(), op), CallSite());
+    if (list || !other || !to_operand(e, part)) part.emplace(tensor_of(e, {}, depth), CallSite());
+    if (other) {
+      keep_digits(e, part, *other);
+      if (!part->is_tensor()) part.emplace(part->resolve(other->tensor().dtype(), other->tensor().device(), op), CallSite());
     }
     out.push_back(part->tensor());
   }

@@ -75,9 +75,7 @@ def frozen(value):
         return type(value)._make(parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, list):
         return [frozen(v) for v in value]
-    if type(value) is dict:
-        return {k: frozen(v) for k, v in value.items()}
-    return value
+    return {k: frozen(v) for k, v in value.items()} if type(value) is dict else value
 
 
 def containers_in(value):
