@@ -169,10 +169,15 @@ LAMINA_DEVICE void copy_of_type(const section::BlockCopy& c, const char* x, char
 LAMINA_DEVICE void copy(Block& b, const BlockStep& s, const section::BlockCopy& c) {
   const char* x = b.in<const char>(s, 0);
   char* y = b.out<char>(s, 0);
-  long long size = 1;
-  for (int a = 0; a < c.rank; ++a) size *= c.shape[a];
-  const bool mine = s.partition == Partition::models;
-  const auto own = section::share(size, mine ? 0 : int(block_index()) - s.first_block, mine ? 1 : s.blocks);
+  section::Share<long long> own;
+  if (s.partition == Partition::rows) {
+    const Rows rows = b.rows_of(s);
+    own = {(long long)rows.begin * s.n, (long long)rows.end * s.n};
+  } else {
+    long long size = 1;
+    for (int a = 0; a < c.rank; ++a) size *= c.shape[a];
+    own = section::share(size, int(block_index()) - s.first_block, s.blocks);
+  }
   switch (c.element_bytes) {
     case 1: copy_of_type<unsigned char>(c, x, y, own.begin, own.end); break;
     case 2: copy_of_type<unsigned short>(c, x, y, own.begin, own.end); break;

@@ -108,9 +108,20 @@ class Part {
     write(0, {0, s_.reduced == Broadcast::scalar ? 1 : s_.n});
   }
 
-  // The parts of a dense copy are disjoint; for other copies each part counts as touching everything.
+  BlockAccess rows_of_copy(const BlockCopy& c, int operand, const int64_t* strides, bool write) const {
+    const int64_t first = rows_.begin * strides[0], last = (rows_.end - 1) * strides[0];
+    Span all{std::min(first, last), std::max(first, last) + 1};
+    for (int a = 1; a < c.rank; ++a) (strides[a] < 0 ? all.begin : all.end) += (c.shape[a] - 1) * strides[a];
+    return {operand, all.begin * c.element_bytes, all.end * c.element_bytes, write, false, false};
+  }
+  // Rows, and the parts of a dense copy, are disjoint; for other copies each part counts as touching everything.
   void copy() {
     const BlockCopy& c = places_.copies[s_.copy];
+    if (s_.partition == Partition::rows) {
+      if (rows_.empty()) return;
+      out_.push_back(rows_of_copy(c, s_.first_in, c.from, false));
+      return out_.push_back(rows_of_copy(c, s_.first_out, c.to, true));
+    }
     int64_t size = 1;
     bool dense = true;
     for (int a = c.rank; a-- > 0; size *= c.shape[a]) dense = dense && (c.shape[a] == 1 || (c.from[a] == size && c.to[a] == size));

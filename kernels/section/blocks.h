@@ -1,11 +1,11 @@
 // Plans how a GPU's blocks share a section: the table as flat numbers, which block runs which step, and which waits for which.
 //
 // Each step belongs to consecutive blocks; the i-th runs part i. Steps shared by rows belong to the first blocks, the "spine": each runs
-// its rows of the batch through the whole chain of layers without waiting. Weight updates belong to the other blocks, the "helpers", a few
-// each. In a run of steps there are no grid-wide barriers: a step waits, by counters that blocks increment, only for earlier steps of other
-// blocks whose bytes it touches. Blocks take steps in the table's order, so waits cannot form a cycle. Bodies of loops and branches are
-// part of the same sequence (flatten.h): control-flow points between runs are called turns; all blocks take them alike, mostly after a
-// barrier.
+// its rows of the batch through the whole chain of layers without waiting, copies of slices and transposes inside of rows among them.
+// Weight updates belong to the other blocks, the "helpers", a few each. In a run of steps there are no grid-wide barriers: a step waits, by
+// counters that blocks increment, only for earlier steps of other blocks whose bytes it touches. Blocks take steps in the table's order, so
+// waits cannot form a cycle. Bodies of loops and branches are part of the same sequence (flatten.h): control-flow points between runs are
+// called turns; all blocks take them alike, mostly after a barrier.
 #pragma once
 #include <memory>
 #include <string>

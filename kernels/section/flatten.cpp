@@ -251,11 +251,31 @@ void put_off_updates(Flat& flat) {
   permute(steps), permute(flat.names), permute(flat.copied);
 }
 
+// A copy with as many rows as others are shared by is shared by rows too, so that no block waits for a slice of columns. Its result's rows
+// must be apart.
+void share_copies(Flat& flat) {
+  std::set<int64_t> shared;
+  for (const Step& s : flat.table.steps)
+    if (s.partition == Partition::rows) shared.insert(s.rows);
+  for (size_t i = 0; i < flat.table.steps.size(); ++i) {
+    Step& s = flat.table.steps[i];
+    if (s.kind != StepKind::copy || flat.copied[i] > 0) continue;
+    Operand& from = flat.table.operands[size_t(s.first_in)];
+    const FlatBuffer &x = flat.buffers[size_t(from.buffer)], &y = flat.buffers[size_t(flat.table.operands[size_t(s.first_out)].buffer)];
+    if (y.view.rank == 0 || x.view.rank != y.view.rank || !shared.contains(y.view.shape[0])) continue;
+    const int64_t rows = y.view.shape[0], n = y.view.size() / rows, bytes = std::abs(y.range.row_bytes);
+    if (n > std::numeric_limits<int32_t>::max() || y.range.end - y.range.begin > rows * bytes) continue;
+    if (x.range.row_bytes == 0) from.broadcast = Broadcast::row;
+    s.partition = Partition::rows, s.rows = int32_t(rows), s.n = int32_t(n);
+  }
+}
+
 }  // namespace
 
 Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) {
   Flat out = Flattener(table, ranges, views).run();
   put_off_updates(out);
+  share_copies(out);
   return out;
 }
 

@@ -77,10 +77,15 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
   if (s.barrier_before) out << " | barrier";
 }
 
-// The number of equal, consecutive parts of the operand that threads share; 0: not shared.
+// The number of equal parts of the operand, one behind the other, that threads share; 0: not shared.
 int64_t parts_of(const Step& s, const Access& access) {
   if (s.partition == Partition::models) return access.by_models ? s.replicas : 0;
   return s.partition == Partition::rows && access.by_rows ? s.rows : 0;
+}
+
+// Bytes from one of these parts to the next.
+int64_t part_bytes(const Step& s, const OperandRange& range, int64_t parts) {
+  return s.partition == Partition::rows && range.row_bytes != 0 ? range.row_bytes : (range.end - range.begin) / parts;
 }
 
 }  // namespace
@@ -113,7 +118,10 @@ OperandRange range_of(const View& view, int space, int64_t first) {
     (reach < 0 ? low : high) += reach;
   }
   const int64_t begin = first + low * element;
-  return {.space = space, .begin = begin, .end = view.size() == 0 ? begin : first + (high + 1) * element};
+  return {.space = space,
+          .begin = begin,
+          .end = view.size() == 0 ? begin : first + (high + 1) * element,
+          .row_bytes = view.rank > 0 ? view.strides[0] * element : 0};
 }
 
 std::string print(const Table& table) {
@@ -144,6 +152,7 @@ void accesses_of(const Table& table, const Step& s, std::vector<Access>& out) {
       case StepKind::dropout: by_rows = write || i == 0; break;
       case StepKind::softmax:
       case StepKind::log_softmax: by_rows = true; break;
+      case StepKind::copy: break;
       default: by_rows = false; break;
     }
     out.push_back({o.buffer, write, by_rows, o.model_stride != 0});
@@ -163,9 +172,11 @@ bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of
   const OperandRange &x = ranges[size_t(of_a.buffer)], &y = ranges[size_t(of_b.buffer)];
   if (!overlap(x, y)) return false;
   if (a.partition == Partition::one && b.partition == Partition::one && a.owner == b.owner) return false;  // the same thread runs both
-  // Row (or model) i of both is in the same bytes and belongs to the same thread.
+  // Row (or model) i of both lies in the i-th of some equal stretches of bytes, and belongs to the same thread.
   const int64_t parts = parts_of(a, of_a);
-  return !(parts > 0 && parts == parts_of(b, of_b) && x.begin == y.begin && x.end == y.end);
+  if (parts == 0 || parts != parts_of(b, of_b)) return true;
+  const int64_t bytes = part_bytes(a, x, parts);
+  return bytes != part_bytes(b, y, parts) || std::max(x.end, y.end) - std::min(x.begin, y.begin) > parts * std::abs(bytes);
 }
 
 void EarlierAccesses::add(const Step& step, const Access& access) {
@@ -173,8 +184,8 @@ void EarlierAccesses::add(const Step& step, const Access& access) {
   const bool known = index_.any_overlapping(range, [&](int number) {  // conflicts with the same accesses
     const Earlier& e = list_[size_t(number)];
     const OperandRange& other = ranges_[size_t(e.access.buffer)];
-    return other.begin == range.begin && other.end == range.end && e.access.write == access.write && e.step->partition == step.partition &&
-           e.step->owner == step.owner && parts_of(*e.step, e.access) == parts_of(step, access);
+    return other.begin == range.begin && other.end == range.end && other.row_bytes == range.row_bytes && e.access.write == access.write &&
+           e.step->partition == step.partition && e.step->owner == step.owner && parts_of(*e.step, e.access) == parts_of(step, access);
   });
   if (known) return;
   index_.add(range, int(list_.size()));

@@ -12,6 +12,7 @@
 #include "graph/frontend/vmap.h"
 #include "graph/functions/image.h"
 #include "graph/functions/op_functions.h"
+#include "graph/functions/shape_functions.h"
 #include "graph/nn/optimizer.h"
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
@@ -172,6 +173,51 @@ TEST(Section, RunsOptimizersOfSeveralSlots) {
     EXPECT_NE(section::print(trial.plan(6)->plan).find(cat(" by ", code.name, ' ')), std::string::npos);
     expect_same(trial, {1, 6});
   }
+}
+
+// Copies of views of values by rows: columns in any order and step, broadcasts, rows backwards. Those that keep the rows are shared by
+// rows, and then no block waits.
+TEST(Section, CopiesOfViewsGoByRowsIfTheyKeepThem) {
+  std::mt19937 random(3);
+  const auto upto = [&](int64_t n) { return int64_t(random() % unsigned(n)); };
+  int copies = 0;
+  for (int time = 0; time < 40; ++time) {
+    const int64_t rows = 2 + upto(12), a = 2 + upto(6), b = 2 + upto(6);
+    const bool backwards = upto(4) == 0;
+    auto f = function([&](Tensor x) {
+      const Tensor whole = reshape(x * 2.0f, {rows, a, b});
+      Tensor sum = zeros({rows, 1});
+      for (int k = 0; k < 3; ++k) {
+        Tensor view = whole;
+        const int64_t first = upto(b), step = 1 + upto(2);
+        view = slice(view, {0, 0, first}, {rows, a, b}, {1, 1, step});
+        if (upto(2) == 0) view = transpose(view, {0, 2, 1});
+        if (upto(3) == 0) view = flip(view, {1});
+        if (backwards) view = flip(view, {0});
+        const int64_t n = view.shape()[1].number() * view.shape()[2].number();
+        const Tensor dense = reshape(view, {rows, n});
+        sum = sum + max(dense + 1.0f, {1}, true);
+      }
+      return sum;
+    });
+    const ir::Graph& g = f.concrete(patterned({rows, a * b}, 0.01f)).graph();
+    SCOPED_TRACE(cat("case ", time, ": ", rows, " rows of ", a, " x ", b, backwards ? ", backwards" : ""));
+    const tests::EmulatedGpu gpu;
+    const auto program =
+        compile::compile(passes::optimize(g).graph,
+                         {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+    ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+    const section::BlockPlan& plan = static_cast<const BlockSection*>(program->instructions[0].kernel.args.get())->plan;
+    for (const section::BlockStep& s : plan.steps) {
+      if (s.kind != section::StepKind::copy) continue;
+      EXPECT_EQ(int(s.partition), int(section::Partition::rows)) << section::print(plan);
+      ++copies;
+    }
+    EXPECT_EQ(plan.waits.empty(), !backwards || plan.spines == 1) << section::print(plan);
+    Trial trial(program_of(g));
+    expect_same(trial, {1, 3, 7}, 0);
+  }
+  EXPECT_GT(copies, 60);
 }
 
 // Planted bugs: each wait of the plan, if removed, is a race; the complete plan has none.
