@@ -42,14 +42,16 @@ constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its 
 constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
 constexpr double kTileCycles = 2520, kTileRowCycles = 19.5, kLargeTileCycles = 2250, kLargeTileRowCycles = 51;
-// An interpreted program, for up to four elements of each thread: without its parts, for an input, for an instruction that the interpreter
-// has itself (f32 add, sub, mul), for another one, a call for each element, and for a result. With one warp to each scheduler, and with
-// two. Counted in the machine code, times 1.6: so an LSTM's cell and its two sums take what was measured.
+// An interpreted program, for up to four elements of each thread: without its parts, with its words' way to shared memory (one load from
+// the L2 cache); for an input; for an instruction that the interpreter has itself (f32 add, sub, mul); for each element of another one, a
+// call; and for a result. With one warp to each scheduler, and with two. Counted in the machine code, times 1.6: so an LSTM's cell and its
+// two sums took what was measured when each call was made for four elements.
 constexpr double kProgramFactor = 1.6;
 struct ProgramCycles {
   double start, input, quick, other, output;
 };
-constexpr ProgramCycles kProgramOfFewWarps{298, 773, 599, 4 * (361 + 106 + 26), 957}, kProgram{375, 907, 767, 4 * (441 + 111 + 34), 1143};
+constexpr ProgramCycles kProgramOfFewWarps{263 + 89 + 263, 750, 376, 217 + 102 + 24, 690},
+    kProgram{406 + 102 + 263, 864, 474, 240 + 103 + 28, 837};
 // A compiled program: momentum's for all without a root, Adam's for all with one. The gradient of a loss: eight rows of 32 classes at once.
 struct CompiledCycles {
   double plain, with_root;
@@ -159,8 +161,8 @@ class SectionModel {
     const double rounds = s.kind == StepKind::copy ? std::ceil(double(s.rows) * s.n / s.blocks / section::kBlockThreads) : 0;
     return kStepCycles + loss + std::max({flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle, rounds * kCopyCycles});
   }
-  // given: the program's first input is not loaded.
-  double cycles_of_program(int8_t known, int32_t code, bool given, bool few_warps) const {
+  // given: the program's first input is not loaded. elements: of a thread, on average.
+  double cycles_of_program(int8_t known, int32_t code, bool given, bool few_warps, double elements) const {
     if (known != section::kInterpreted) {
       const kernels::KnownCode& program = kernels::known::kCodes[known];
       const bool root = std::any_of(program.code, program.code + program.instructions,
@@ -176,7 +178,7 @@ class SectionModel {
       const auto op = kernels::ScalarOp(instruction[0] & 0xff);
       const bool quick = DType(instruction[0] >> 8 & 0xff) == DType::f32 &&
                          (op == kernels::ScalarOp::add || op == kernels::ScalarOp::sub || op == kernels::ScalarOp::mul);
-      cycles += quick ? c.quick : c.other;
+      cycles += quick ? c.quick : elements * c.other;
     }
     return kProgramFactor * cycles;
   }
@@ -187,7 +189,8 @@ class SectionModel {
     if (s.known == section::kLossGradient)
       return models * std::ceil(rows / (section::kBlockThreads / 32)) * std::ceil(s.n / 32.0) * kLossGradientCycles;
     const double times = std::ceil(elements / (kElementsAtOnce * section::kBlockThreads));
-    return models * times * cycles_of_program(s.known, s.code, false, elements <= kFewWarpsThreads);
+    const double of_thread = std::ceil(elements / section::kBlockThreads) / std::max(times, 1.0);
+    return models * times * cycles_of_program(s.known, s.code, false, elements <= kFewWarpsThreads, of_thread);
   }
   double cycles_of_update(const BlockStep& s) const {
     const bool by_models = s.partition == section::Partition::models;
@@ -198,8 +201,8 @@ class SectionModel {
     const double large = std::floor(rows / (2 * section::kUpdateRows)), all = std::ceil(rows / section::kUpdateRows);
     const double tiles = whole_columns * (all - 2 * large) + (columns - whole_columns) * all;
     // A thread has four or eight rows of two columns.
-    const double program = s.code >= 0 && s.descent_w < 0 ? 2 * cycles_of_program(s.known, s.code, true, false) : 0;
-    const double of_bias = s.code2 >= 0 && s.descent_w2 < 0 ? columns * cycles_of_program(s.known2, s.code2, true, true) : 0;
+    const double program = s.code >= 0 && s.descent_w < 0 ? 2 * cycles_of_program(s.known, s.code, true, false, kElementsAtOnce) : 0;
+    const double of_bias = s.code2 >= 0 && s.descent_w2 < 0 ? columns * cycles_of_program(s.known2, s.code2, true, true, 2) : 0;
     return models * (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows + 2 * program) +
                      tiles * (kTileCycles + kTileRowCycles * s.rows + program) + of_bias);
   }

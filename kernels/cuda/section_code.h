@@ -54,9 +54,9 @@ struct Code {
         operands(b.operands()),
         at(b.arguments.at),
         moved(b.turns().moved),
-        memory(b.ring()),
         model(b.model),
-        words(b.code(code)),
+        source(b.code(code)),
+        source_words(least(section::kMostCodeWords, (b.arguments.places.turns_at - b.arguments.places.codes_at) / 4 - code)),
         first_in(first_in),
         first_out(first_out),
         given(given),
@@ -65,21 +65,40 @@ struct Code {
   const BlockOperand* operands;
   char* const* at;
   const long long* moved;
-  float* memory;
   long long model;
-  const int* words;
+  const int* source;        // the program, in the plan
+  int source_words;         // at most; others may follow it
   int first_in, first_out;  // first operands of the step for the program's inputs and outputs
   bool given;               // input 0 is passed in, and first_in is input 1
   int n;
 
-  LAMINA_DEVICE int inputs() const { return words[0]; }
-  LAMINA_DEVICE int constants() const { return words[1]; }
-  LAMINA_DEVICE int instructions() const { return words[2]; }
-  LAMINA_DEVICE int outputs() const { return words[3]; }
-  LAMINA_DEVICE int registers() const { return words[4]; }
-  LAMINA_DEVICE bool wide() const { return words[5] != 0; }
+  // Brings a program that is interpreted to shared memory, where chains have rows of the batch. All threads of the block must call it, when
+  // all are done with the program before.
+  LAMINA_DEVICE void bring() const {
+    if (known == section::kInterpreted) bring_words();
+  }
+  LAMINA_CALLED_MEMBER void bring_words() const {
+    constexpr int times = (section::kMostCodeWords + kThreads - 1) / kThreads;
+    const int first = int(thread_index()), left = source_words - first;
+    int word[times];
+    LAMINA_UNROLL
+    for (int i = 0; i < times; ++i) word[i] = i * kThreads < left ? source[first + i * kThreads] : 0;
+    LAMINA_UNROLL
+    for (int i = 0; i < times; ++i)
+      if (i * kThreads < left) words()[first + i * kThreads] = word[i];
+    sync_block();
+  }
+  LAMINA_DEVICE static int* words() { return dynamic_shared<int>() + kRowsAt; }
+  static_assert(section::kMostCodeWords <= 2 * kMostRows * kMostWidth);
+
+  LAMINA_DEVICE static int inputs() { return words()[0]; }
+  LAMINA_DEVICE static int constants() { return words()[1]; }
+  LAMINA_DEVICE static int instructions() { return words()[2]; }
+  LAMINA_DEVICE static int outputs() { return words()[3]; }
+  LAMINA_DEVICE static int registers() { return words()[4]; }
+  LAMINA_DEVICE static bool wide() { return words()[5] != 0; }
   // How many threads have registers at once.
-  LAMINA_DEVICE int threads() const {
+  LAMINA_DEVICE static int threads() {
     const int floats = most(1, registers()) * kElements * (wide() ? 2 : 1);
     return most(int(kWarp), least(kThreads, kFreeFloats / floats / int(kWarp) * int(kWarp)));
   }
@@ -105,11 +124,13 @@ struct Code {
     for (int e = 0; e < kElements; ++e) to[e * stride] = Word(v[e]);
   }
 
-  // Elements first, first + step, ... of this thread: `count` of them. The others repeat the last one, and are not stored.
+  // Elements first, first + step, ... of this thread: `count` of them. The others repeat the last one, without its calls, and are not
+  // stored.
   template <class Word>
-  LAMINA_CALLED_MEMBER void run(Word* all, int thread, int threads, long long first, long long step, int count, Four input0) const {
-    const auto own = [&](int r) { return all + thread + r * kElements * threads; };
-    const int *w = words + section::kCodeHeader, *const constant = w + inputs();
+  LAMINA_CALLED_MEMBER void run(int thread, int threads, long long first, long long step, int count, Four input0) const {
+    Word* const all = reinterpret_cast<Word*>(Block::ring()) + thread;
+    const auto own = [&](int r) { return all + r * kElements * threads; };
+    const int *w = words() + section::kCodeHeader, *const constant = w + inputs();
     for (int i = 0; i < inputs(); ++i) {
       Word* const to = own(i);
       if (given && i == 0) {
@@ -154,8 +175,12 @@ struct Code {
       } else if (type == DType::f32 && op == ScalarOp::mul) {
         each([](float a, float b) { return a * b; });
       } else {
+        Word value = 0;
         LAMINA_ROLLED
-        for (int e = 0; e < kElements; ++e) to[e * threads] = Word(calculate(op, type, result, get(w[1], e), get(w[2], e), get(w[3], e)));
+        for (int e = 0; e < kElements; ++e) {
+          if (e < count) value = Word(calculate(op, type, result, get(w[1], e), get(w[2], e), get(w[3], e)));
+          to[e * threads] = value;
+        }
       }
     }
     for (int i = 0; i < outputs(); ++i, w += section::kCodeOutput) {
@@ -171,7 +196,7 @@ struct Code {
   LAMINA_DEVICE void run_compiled(long long first, long long step, int count, Four input0) const {
     constexpr KnownCode row = known::kCodes[which];
     Compiled<which> program;
-    const int* const constant = words + section::kCodeHeader + row.inputs;
+    const int* const constant = source + section::kCodeHeader + row.inputs;
     LAMINA_UNROLL
     for (int k = 0; k < row.constants; ++k) program.constants[k] = unsigned(constant[k * section::kCodeConstant + 1]);
     LAMINA_UNROLL
@@ -216,7 +241,7 @@ struct Code {
     if (count > 0) run_one_of(first, step, count, input0);
   }
 
-  // Runs up to kElements elements per thread. All threads of the block must call it.
+  // Runs up to kElements elements per thread. All threads of the block must call it, behind bring().
   LAMINA_CALLED_MEMBER void elements(long long first, long long step, int count, Four input0) const {
     if (known != section::kInterpreted) return run_known(first, step, count, input0);
     const int together = threads(), turns = (kThreads + together - 1) / together, t = int(thread_index());
@@ -224,9 +249,9 @@ struct Code {
       if (turns > 1) sync_block();  // the registers are reused by other threads
       if (count <= 0 || t / together != turn) continue;
       if (wide())
-        run(reinterpret_cast<unsigned long long*>(memory), t % together, together, first, step, count, input0);
+        run<unsigned long long>(t % together, together, first, step, count, input0);
       else
-        run(reinterpret_cast<unsigned*>(memory), t % together, together, first, step, count, input0);
+        run<unsigned>(t % together, together, first, step, count, input0);
     }
     if (turns > 1) sync_block();
   }

@@ -6,6 +6,7 @@ namespace lamina::kernels::cuda::resident {
 
 LAMINA_DEVICE void elementwise(Block& b, const BlockStep& s) {
   const Code code(b, s.code, s.first_in, s.first_out, false, s.n, s.known);
+  code.bring();
   long long begin, end;
   if (s.partition == Partition::tiles) {
     const auto mine = section::share((long long)s.rows * s.n, int(block_index()) - s.first_block, s.blocks);

@@ -140,8 +140,9 @@ LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, i
       if (c < count) to[column + c] = load_shared_between_blocks(w + column + c) - rate * db.v[c];
   } else {
     sync_block();  // memory becomes registers
-    Code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + first_out, true, s.n, s.known2)
-        .elements(column, 1, count, Four{{db.v[0], db.v[1], 0, 0}});
+    const Code code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + first_out, true, s.n, s.known2);
+    code.bring();
+    code.elements(column, 1, count, Four{{db.v[0], db.v[1], 0, 0}});
   }
 }
 
@@ -181,6 +182,7 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
   if (!o.w) {
     sync_block();  // that memory becomes registers
     const Code code(b, s.code, s.first_in + 2, s.first_out, true, o.n, s.known);
+    code.bring();
     LAMINA_UNROLL
     for (int q = 0; q < own; q += kElements) {
       LAMINA_UNROLL

@@ -12,7 +12,6 @@ namespace {
 using kernels::ElementwiseCode;
 
 bool has_type(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::i32 || t == DType::i64 || t == DType::boolean; }
-constexpr size_t kMostRegisters = 48;
 
 // Where the values of a code are: in as few registers as its instructions need at once.
 struct Registers {
@@ -60,7 +59,7 @@ const char* why_not_on_blocks(const ElementwiseCode& code) {
     if (!has_type(i.type) || !has_type(i.result)) return types;
     if (!block_computes(i.op, i.type)) return "an operation on whole numbers, bools or doubles that the section kernel does not have";
   }
-  if (code.inputs.size() + code.constants.size() + code.instructions.size() > kMostRegisters)
+  if (std::max(code.inputs.size() + code.constants.size() + code.instructions.size(), code.outputs.size()) > size_t(kMostRegisters))
     return "more than 48 values in one elementwise code";
   return nullptr;
 }

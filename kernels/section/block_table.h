@@ -128,6 +128,8 @@ struct BlockCopy {
 // input i is in register i; per constant its type and 8 bytes; per instruction op, type and result in one word, a, b and c, and the
 // register of its result; per output its register and type. a, b and c are registers, or ~i for constant i.
 inline constexpr int kCodeHeader = 6, kCodeConstant = 3, kCodeInstruction = 5, kCodeOutput = 2;
+inline constexpr int kMostRegisters = 48;  // inputs, constants and instructions of a code; and its outputs
+inline constexpr int kMostCodeWords = kCodeHeader + kMostRegisters * (kCodeInstruction + kCodeOutput);
 
 // A turn ends a run of steps: a control-flow step of kind loop whose code is the turn's number. Run number + 1 follows it.
 enum class Turn : uint8_t {

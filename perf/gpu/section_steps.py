@@ -38,12 +38,12 @@ def update_of(own):
             f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!has_bias || with_tiles) return;"]
 
 
-PROGRAM, INPUTS = "section_code.h:const int *w = words + section::kCodeHeader", "section_code.h:v[e] = load_shared_between_blocks("
+PROGRAM, INPUTS = "section_code.h:const int *w = words() + section::kCodeHeader", "section_code.h:v[e] = load_shared_between_blocks("
 PRODUCT, RESULT = "FMUL*4@section_code.h:each([](float a, float b) { return a * b; });", "section_code.h:default: *reinterpret_cast<unsigned*>(p)"
 PROGRAMS = {"program": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}", "RET@section_code.h:run()"],
             "input": [f"LDG*4@{INPUTS}"] * 2, "product": [PRODUCT] * 2,
             "one result": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}"], "two results": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*8@{RESULT}"],
-            "call": ["CALL@section_code.h:to[e * threads] = Word(calculate("] * 2,
+            "call": ["CALL@section_code.h:if (e < count) value = Word(calculate("] * 2,
             "function": ["section_scalar.h:if (type == DType::f32 && op == ScalarOp::div)", "CALL@section_scalar.h:if (type == DType::f32) return apply<float>",
                          "RET@section_scalar.h:calculate()"],
             "operation": ["section_scalar.h:switch (op) {", "FADD@scalar_ops.h:return a + b;", "RET@section_scalar.h:apply()"]}
@@ -54,7 +54,7 @@ def compiled_program(inputs, outputs):
 
 
 PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
-             "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return" for op in ("CALL", "RET"))]}
+             "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return run_known(" for op in ("CALL", "RET"))]}
 ON_EIGHT = " on 8 warps"
 FETCHED = "BAR@section_fetch.h:if (!makes(Mistake::brings_late)) meet();"
 WEIGHTS = "LDGSTS*8@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLeading"
