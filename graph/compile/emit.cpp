@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -106,11 +107,11 @@ class Emitter {
     for (int s : out.inputs) buffer_of.emplace(s, int(buffer_of.size()));
     for (int s : out.outputs) buffer_of.emplace(s, int(buffer_of.size()));
 
-    const bool spread = !options_.inside && only_updates(begin, end);
+    const std::set<size_t> spread = last_updates(begin, end);
     for (size_t i = begin; i < end; ++i) {
       const Work& work = in_.work[i];
       section::Step step = work.step->step;
-      if (spread && step.partition != section::Partition::models) step.partition = section::Partition::tiles;
+      if (spread.contains(i)) step.partition = section::Partition::tiles;
       if (work.owner >= 0) step.partition = section::Partition::one, step.owner = work.owner;
       std::vector<int> own;  // the node's operands as the instruction's
       for (auto* places : {&work.inputs, &work.outputs})
@@ -170,11 +171,21 @@ class Emitter {
     program_->instructions.push_back(std::move(out));
   }
 
-  // Elementwise steps on a GPU whose results are assigned: they have no batch's rows in common, so each gets blocks of its own.
-  bool only_updates(size_t begin, size_t end) const {
-    return std::all_of(in_.work.begin() + long(begin), in_.work.begin() + long(end), [](const Work& work) {
-      return work.device.kind != DeviceKind::cpu && work.is_update && work.step->step.kind == section::StepKind::elementwise;
-    });
+  // Elementwise steps on a GPU whose results are assigned and not read in the section. They have no batch's rows in common and none waits
+  // for them, so each gets blocks of its own.
+  std::set<size_t> last_updates(size_t begin, size_t end) const {
+    std::set<size_t> found;
+    std::set<int> read;  // storages, by later steps
+    for (size_t i = end; i-- > begin && !options_.inside;) {
+      const Work& work = in_.work[i];
+      const section::Step& step = work.step->step;
+      if (work.device.kind != DeviceKind::cpu && work.is_update && step.kind == section::StepKind::elementwise &&
+          step.partition != section::Partition::models &&
+          std::none_of(work.outputs.begin(), work.outputs.end(), [&](const Place& to) { return read.contains(to.storage); }))
+        found.insert(i);
+      for (const Place& from : work.inputs) read.insert(from.storage);
+    }
+    return found;
   }
 
   static std::shared_ptr<const section::Nested> with_infeed(const Work& work) {

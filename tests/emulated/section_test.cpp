@@ -513,6 +513,42 @@ TEST(Section, UpdatesOfAllLayersAreOneSection) {
   }
 }
 
+// Also where the loss's mean, or a layer that is small enough, is in that section: no block has many updates, and none waits for one.
+TEST(Section, UpdatesBesideOtherStepsHaveBlocksOfTheirOwn) {
+  const tests::EmulatedGpu gpu;
+  const DeviceScope scope(parse_device("gpu:0"));
+  optim::SGD optimizer(0.1);
+  std::vector<Variable> variables;
+  constexpr int layers = 20;
+  for (int i = 0; i <= layers; ++i) {
+    const int64_t width = i < layers ? 64 : 10;
+    variables.emplace_back(patterned({64, width}, 0.01f), "kernel"), variables.emplace_back(patterned({width}, 0.01f), "bias");
+  }
+  auto step = function([&](Tensor x) {
+    GradientTape tape;
+    for (size_t i = 0; i < variables.size(); i += 2) x = relu(matmul(x, variables[i]) + variables[i + 1]);
+    const Tensor cost = mean(square(x));
+    optimizer.apply_gradients(tape.gradient(cost, variables), variables);
+    return cost;
+  });
+  const auto program =
+      compile::compile(passes::optimize(step.concrete(patterned({1024, 64}, 0.02f)).graph()).graph,
+                       {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+  int updates = 0;
+  for (const exec::Instruction& i : program->instructions) {
+    if (i.section_steps == 0) continue;
+    const auto& plan = static_cast<const section::BlockSection*>(i.kernel.args.get())->plan;
+    std::map<int, int> of_block;
+    for (const section::BlockStep& s : plan.steps)
+      if (s.kind == section::StepKind::elementwise && s.partition == section::Partition::tiles) {
+        ++updates, ++of_block[s.first_block];
+        EXPECT_LT(s.signal, 0) << i.detail;
+      }
+    for (const auto& [block, steps] : of_block) EXPECT_LE(steps, 1) << "block " << block << '\n' << i.detail;
+  }
+  EXPECT_EQ(updates, 2 * layers);  // the last layer's are a dense_update
+}
+
 // Sums over many rows, and large elementwise work, are launches of their own: a section would give them few threads.
 TEST(Section, LargeSumsAndElementwiseWorkUseTheWholeCard) {
   const tests::EmulatedGpu gpu;
