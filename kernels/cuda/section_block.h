@@ -23,7 +23,7 @@ struct Turns {
 };
 
 // A chain of products (section_chain.h): threads that compute, and that fetch.
-inline constexpr int kComputeThreads = 64, kFetchThreads = 128;
+inline constexpr int kComputeThreads = 128, kFetchThreads = 64;
 inline constexpr int kFewRows = section::kFewRowsInPass, kMostRows = section::kMostRowsInPass;
 
 // A step with its operands, brought to shared memory while the step before runs.
@@ -42,19 +42,17 @@ static_assert(sizeof(BlockStep) <= 4 * kWarp);
 // Shared memory, in floats. Fits cards with 99 KB per block.
 inline constexpr int kPiece = section::kPiece;
 inline constexpr int kLeading = kPiece + 4;  // stride of a row of weights: 16-byte reads of 8 neighbours hit every bank once
-inline constexpr int kStages = 4;            // pieces of weights in use or on their way
-inline constexpr int kSlots = kStages + 1;   // tasks and sides: they are used for longer
+inline constexpr int kStages = 4;            // pieces in use or on their way: the ring's places
 inline constexpr int kTaskFloats = 8;
-inline constexpr int kStageFloats = kPiece * kLeading;
-inline constexpr int kSideAt = kTaskFloats, kFirstRowsAt = kSideAt + kMostRows * kPiece,
-                     kSlotFloats = kFirstRowsAt + kMostRows * kPiece;  // of a slot: task, bias or mask, rows of the first product
+// Of a place: weights, task, bias or mask, rows of the first product.
+inline constexpr int kTaskAt = kPiece * kLeading, kSideAt = kTaskAt + kTaskFloats, kFirstRowsAt = kSideAt + kMostRows * kPiece,
+                     kPlaceFloats = kFirstRowsAt + kMostRows * kPiece;
 inline constexpr int kMostWidth = section::kMostBlockWidth;
 inline constexpr int kLinkFloats = 16, kMostLinks = section::kMostLinks;
 inline constexpr int kScratchFloats = 3072;
 inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
 inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRingAt = kLinksAt + kMostLinks * kLinkFloats,
-                     kSlotsAt = kRingAt + kStages * kStageFloats, kRowsAt = kSlotsAt + kSlots * kSlotFloats,
-                     kStoredAt = kRowsAt + 2 * kMostRows * kMostWidth, kTurnsAt = kStoredAt + 4,
+                     kRowsAt = kRingAt + kStages * kPlaceFloats, kStoredAt = kRowsAt + 2 * kMostRows * kMostWidth, kTurnsAt = kStoredAt + 4,
                      kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
 // Other steps use the ring between chains: all of it as registers of elementwise programs, or its end as scratch memory.
 inline constexpr int kFreeFloats = kRowsAt - kRingAt, kScratchAt = kRowsAt - kScratchFloats;

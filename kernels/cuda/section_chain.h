@@ -15,43 +15,39 @@
 namespace lamina::kernels::cuda::resident {
 
 template <int R, bool gradient>
-LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
-  constexpr int kQuads = kPiece / 4, kAhead = 2;
-  Four w[kQuads], v[kAhead + 1][R];
-  float sums[R];
-  const auto weights = [&](const float* stage, int q) {
-    return gradient ? four_in_order(stage + column * kLeading + 4 * q)
-                    : four_of_column_in_order<kLeading>(stage + 4 * q * kLeading + column);
-  };
-  const float *own = memory.slot(0), *stage = memory.stage(0);  // the stage: of the piece whose weights are in registers
+LAMINA_DEVICE void compute(const ChainMemory& memory, int thread) {
+  constexpr int kQuads = kPiece / 4, kAhead = 3, kOwn = R * kPiece / kComputeThreads;  // rows of a thread
+  const int column = thread % kPiece, row = thread / kPiece * kOwn;
+  Four w[kAhead + 1], v[kAhead + 1][kOwn];
+  float sums[kOwn];
+  const float* own = memory.place(0);
   meet();
-  Task task = *reinterpret_cast<const Task*>(own);
-  LAMINA_UNROLL
-  for (int q = 0; q < kQuads; ++q) w[q] = weights(stage, q);
-  const float* x = memory.shared + task.x;
-  auto load = [&](int q) {
-    LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
-  };
-  meet();
-  LAMINA_UNROLL
-  for (int q = 0; q < kAhead; ++q) load(q);
+  Task task = *reinterpret_cast<const Task*>(own + kTaskAt);
   // A piece; false after the last one.
   const auto turn = [&] {
+    const float* const x = memory.shared + task.x + row * task.leading;
+    const auto load = [&](int q) {
+      w[q % (kAhead + 1)] =
+          gradient ? four_in_order(own + column * kLeading + 4 * q) : four_of_column_in_order<kLeading>(own + 4 * q * kLeading + column);
+      LAMINA_UNROLL
+      for (int r = 0; r < kOwn; ++r) v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
+    };
+    LAMINA_UNROLL
+    for (int q = 0; q < kAhead; ++q) load(q);
     // Behind the last piece nothing comes: it is read again.
     const bool is_last = (task.flags & Task::is_last) != 0;
-    const float* const coming = is_last ? own : own == memory.slot(kSlots - 1) ? memory.slot(0) : own + kSlotFloats;
-    if (!is_last) stage = stage == memory.stage(kStages - 1) ? memory.stage(0) : stage + kStageFloats;
-    const Task after = *reinterpret_cast<const Task*>(coming);
-    float side[R];
+    const float* const coming = is_last ? own : own == memory.place(kStages - 1) ? memory.place(0) : own + kPlaceFloats;
+    const Task after = *reinterpret_cast<const Task*>(coming + kTaskAt);
+    const float* const sides = own + kSideAt + column;
+    float side[kOwn];
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) side[r] = own[kSideAt + (gradient ? r * kPiece : 0) + column];
-    int results = task.y + column;
+    for (int r = 0; r < kOwn; ++r) side[r] = sides[gradient ? (row + r) * kPiece : 0];
+    int results = task.y + row * kMostWidth + column;
     LAMINA_KNOWN_HERE(results);
     float* const y = memory.shared + results;
     if (task.flags & Task::begins_sums) {
       LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) sums[r] = 0;
+      for (int r = 0; r < kOwn; ++r) sums[r] = 0;
     }
     LAMINA_UNROLL
     for (int q = 0; q < kQuads; ++q) {
@@ -59,32 +55,29 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
       LAMINA_UNROLL
       for (int i = 0; i < 4; ++i) {
         LAMINA_UNROLL
-        for (int r = 0; r < R; ++r) sums[r] = fma(v[q % (kAhead + 1)][r].v[i], w[q].v[i], sums[r]);
+        for (int r = 0; r < kOwn; ++r) sums[r] = fma(v[q % (kAhead + 1)][r].v[i], w[q % (kAhead + 1)].v[i], sums[r]);
       }
-      w[q] = weights(stage, q);
     }
     if (makes(Mistake::meets_early)) meet();
     if (task.flags & Task::is_plain) [[likely]] {
       LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
+      for (int r = 0; r < kOwn; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
     } else if (task.flags & Task::ends_sums) {
       LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) y[r * kMostWidth] = sums[r];
+      for (int r = 0; r < kOwn; ++r) y[r * kMostWidth] = sums[r];
       const bool is_bias = !gradient && LinkKind(task.kind) == LinkKind::product;
       LAMINA_ROLLED
-      for (int r = 0; r < R; ++r) {
+      for (int r = 0; r < kOwn; ++r) {
         const float given = LinkKind(task.kind) == LinkKind::product ? y[r * kMostWidth] : x[r * task.leading + column];
-        const float result = finish<gradient>(given, own[kSideAt + (is_bias ? 0 : r * kPiece) + column], task);
+        const float result = finish<gradient>(given, sides[is_bias ? 0 : (row + r) * kPiece], task);
         y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
       }
     }
-    task = after, own = coming, x = memory.shared + task.x;
+    task = after, own = coming;
     if (!makes(Mistake::meets_early)) meet();  // the results are in shared memory
-    LAMINA_UNROLL
-    for (int q = 0; q < kAhead; ++q) load(q);
     return !is_last;
   };
-  while (turn() && turn()) {  // twice: what was the next piece's becomes the present one's without being moved
+  while (turn()) {
   }
 }
 
@@ -92,7 +85,7 @@ template <int R>
 LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Pieces p, bool last_model) {
   unsigned done = 0;
   const bool timed = b.arguments.clock != nullptr;  // asked once: the answer lies in global memory
-  meet(), meet();
+  meet();
   for (; p.some(); p.go_on()) {
     if (!makes(Mistake::stores_early)) meet();
     if (p.ends_sums()) {

@@ -5,22 +5,22 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// A piece's weights, by all fetching threads: rows as they lie in memory. What is beyond the last row or column is 0. Half a warp copies a
-// row.
+// A piece's weights are copied by all fetching threads, rows as they lie in memory, n apart. Half a warp copies a row.
+inline constexpr int kInRow = kPiece / 4, kRowsAtOnce = kFetchThreads / kInRow;
+LAMINA_DEVICE void copy_weights(float* to, const float* from, int n) {
+  LAMINA_UNROLL
+  for (int i = 0; i < kPiece / kRowsAtOnce; ++i) copy_async<16>(to + i * kRowsAtOnce * kLeading, from + (long long)(i * kRowsAtOnce) * n);
+}
+// Of any piece. What is beyond the last row or column is 0.
 template <bool gradient>
-LAMINA_DEVICE void fetch_weights(const Pieces& p, const Link& link, float* stage, int thread) {
-  constexpr int kInRow = kPiece / 4, kRowsAtOnce = kFetchThreads / kInRow;
+LAMINA_DEVICE void fetch_weights(const Pieces& p, const Link& link, float* place, int thread) {
   const int k = !link.w ? 0 : gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;  // without weights: zeros
   const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
   const int row = thread / kInRow, column = thread % kInRow * 4;
   const float* from = link.w + ((long long)(row0 + row) * n + column0 + column);
-  float* to = stage + row * kLeading + column;
+  float* to = place + row * kLeading + column;
   const bool by_fours = (link.flags & Link::by_fours) != 0;
-  if (by_fours && row0 + kPiece <= k && column0 + kPiece <= n) [[likely]] {
-    LAMINA_UNROLL
-    for (int i = 0; i < kPiece / kRowsAtOnce; ++i) copy_async<16>(to + i * kRowsAtOnce * kLeading, from + (long long)(i * kRowsAtOnce) * n);
-    return;
-  }
+  if (by_fours && row0 + kPiece <= k && column0 + kPiece <= n) return copy_weights(to, from, n);
   LAMINA_ROLLED
   for (int i = 0; i < kPiece / kRowsAtOnce; ++i, from += kRowsAtOnce * n, to += kRowsAtOnce * kLeading) {
     const int inside = row0 + row + i * kRowsAtOnce < k ? n - column0 - column : 0;
@@ -76,10 +76,45 @@ LAMINA_DEVICE void fetch_rows(const Pieces& p, const float* first_rows, float* r
   }
 }
 
+// A piece of a link that has whole pieces only, or is_one, with all that comes with it. Of a single one all is known beforehand.
+template <int R, bool gradient, bool is_one>
+LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, int thread) {
+  constexpr int kPlaceOfRows = kMostRows * kMostWidth;
+  const int chunk = is_one ? 0 : p.chunk, group = is_one ? 0 : p.group, inner = is_one ? kPiece : p.inner,
+            outer = is_one ? kPiece : p.outer;
+  const int n = gradient ? inner : outer, row = thread / kInRow, column = thread % kInRow * 4;
+  const float* const from =
+      link.w + ((long long)((gradient ? group : chunk) * kPiece + row) * n + (gradient ? chunk : group) * kPiece + column);
+  copy_weights(place + row * kLeading + column, from, n);
+  const int last = p.rows() - 1;
+  const float* const sides = link.side + ((gradient ? (long long)p.row * outer : 0) + group * kPiece + thread);
+  float* const side = place + kSideAt + thread;
+  LAMINA_UNROLL
+  for (int r = 0; r < (gradient ? R : 1); ++r) {
+    if (link.flags & Task::has_side)
+      copy_async<4>(side + r * kPiece, sides + least(r, last) * outer);
+    else
+      side[r * kPiece] = 0;
+  }
+  if (thread == kFetchThreads - 1) {
+    const bool ends = is_one || p.ends_sums();
+    const Task task{.x = kRowsAt + p.side * kPlaceOfRows + chunk * kPiece,
+                    .leading = kMostWidth,
+                    .y = kRowsAt + (p.side ^ 1) * kPlaceOfRows + group * kPiece,
+                    .flags = (chunk == 0 ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) | (p.is_last() ? Task::is_last : 0) |
+                             (link.flags & (ends ? ~0 : ~Task::is_plain)),
+                    .columns = kPiece,
+                    .activation = link.activation,
+                    .alpha = link.alpha,
+                    .kind = link.kind};
+    *reinterpret_cast<Task*>(place + kTaskAt) = task;
+  }
+}
+
 // When a piece is met for, the three behind it are on their way or about to be.
 template <int R, bool gradient>
 LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, int thread) {
-  int stage = 0, slot = 0, brought = 0;
+  int place = 0, brought = 0;
   for (int met = 1 - kStages; met < brought; ++met) {
     if (met >= 0) {
       if (makes(Mistake::brings_late)) meet();
@@ -88,26 +123,33 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
     }
     if (p.some()) {
       const Link link = p.at();  // all of it with one wait
+      float* const to = memory.place(place);
+      place = place + 1 == kStages ? 0 : place + 1, ++brought;
+      if (link.flags & Link::is_whole) {
+        if (link.flags & Link::is_one)
+          fetch_whole<R, gradient, true>(p, link, to, thread);
+        else
+          fetch_whole<R, gradient, false>(p, link, to, thread);
+        commit_copies();
+        p.go_on();
+        continue;
+      }
       if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
         if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
         sync_warp();
       }
-      float* const to = memory.slot(slot);
-      fetch_weights<gradient>(p, link, memory.stage(stage), thread);
-      if (thread < kPiece)
-        fetch_side<R, gradient>(p, link, to + kSideAt, thread);
-      else if (p.link == 0)
-        fetch_rows<R>(p, first_rows, to + kFirstRowsAt, thread - kPiece);
+      fetch_weights<gradient>(p, link, to, thread);
+      fetch_side<R, gradient>(p, link, to + kSideAt, thread);
+      if (p.link == 0) fetch_rows<R>(p, first_rows, to + kFirstRowsAt, thread);
       if (thread == kFetchThreads - 1) {
         const Task task = task_of(memory, p, to);  // the race checker does not see a result that is made in place
-        *reinterpret_cast<Task*>(to) = task;
+        *reinterpret_cast<Task*>(to + kTaskAt) = task;
       }
-      stage = next_of(stage, kStages), slot = next_of(slot, kSlots), ++brought;
       p.go_on();
     }
     commit_copies();
   }
-  meet(), meet();  // no piece comes two turns behind the last ones
+  meet();  // no piece comes behind the last one
 }
 
 }  // namespace lamina::kernels::cuda::resident

@@ -10,8 +10,9 @@ using section::LinkKind;
 
 // A step of the chain, with its addresses.
 struct alignas(16) Link {
-  // Flags beside those of a Task: rows of weights are aligned to 16 bytes; `side` is a dropout's generator.
-  static constexpr int by_fours = 256, is_dropout = 512;
+  // Flags beside those of a Task: rows of weights are aligned to 16 bytes; `side` is a dropout's generator; the usual case: a product of
+  // whole pieces behind another link, which waits for nothing; of a single piece.
+  static constexpr int by_fours = 256, is_dropout = 512, is_whole = 1024, is_one = 2048;
   const float* w;         // null: no product
   const float* side;      // bias, mask or other operand; a dropout's generator; null: none
   int outer, activation;  // sums per row
@@ -31,7 +32,7 @@ struct alignas(16) Task {
     ends_sums = 2,
     has_side = 4,
     is_last = 8,
-    is_plain = 16,  // relu of whole sums with a side, in 64 columns: the usual case
+    is_plain = 16,  // ends sums with relu of them and a side, in 64 columns: the usual case
   };
   int x, leading, y, flags;  // in floats of shared memory: rows of terms, their stride, rows of results
   int columns, activation;   // sums of the piece
@@ -59,7 +60,9 @@ struct Pieces {
   LAMINA_DEVICE bool last_pass() const { return row + rows_in_pass >= rows_end; }
   LAMINA_DEVICE bool is_last() const { return ends_link() && link + 1 == count && last_pass(); }
   LAMINA_DEVICE int rows() const { return least(rows_in_pass, rows_end - row); }
-  LAMINA_DEVICE void go_on() {  // without branches: each role goes on once a piece
+  LAMINA_DEVICE void next_link() { side ^= 1, ++link, look(); }
+  LAMINA_DEVICE void go_on() {
+    if (inner <= kPiece && outer <= kPiece && link + 1 < count) return next_link();
     const bool sums = ends_sums(), all = ends_link(), pass = all && link + 1 == count;
     chunk = sums ? 0 : chunk + 1;
     group = all ? 0 : group + (sums ? 1 : 0);
@@ -78,8 +81,7 @@ struct ChainMemory {
   LAMINA_DEVICE ChainMemory(int chain, int links)
       : shared(dynamic_shared<float>()), odd(chain & 1), first_link(odd ? kMostLinks - links : 0) {}
   LAMINA_DEVICE Link* links() const { return reinterpret_cast<Link*>(shared + kLinksAt) + first_link; }
-  LAMINA_DEVICE float* stage(int number) const { return shared + kRingAt + number * kStageFloats; }
-  LAMINA_DEVICE float* slot(int number) const { return shared + kSlotsAt + number * kSlotFloats; }
+  LAMINA_DEVICE float* place(int number) const { return shared + kRingAt + number * kPlaceFloats; }
   LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kMostRows * kMostWidth); }
   LAMINA_DEVICE unsigned* stored() const { return reinterpret_cast<unsigned*>(shared + kStoredAt) + 2 * odd; }  // results in memory, links
   LAMINA_DEVICE unsigned* stopped() const { return stored() + 1; }  // a wait has ended the launch
@@ -87,7 +89,6 @@ struct ChainMemory {
 LAMINA_DEVICE bool fit_together(int links, int next) { return links + next <= kMostLinks; }
 // All but the announcing warp meet once a piece.
 LAMINA_DEVICE void meet() { sync_some<1, kComputeThreads + kFetchThreads + int(kWarp)>(); }
-LAMINA_DEVICE int next_of(int number, int all) { return number + 1 == all ? 0 : number + 1; }
 
 // Finds the addresses of a chain's steps, for one model; by one of `threads` threads, for all behind the next barrier. first: the
 // chain's. number: of the chain.
@@ -108,7 +109,9 @@ LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number
     to.signal = s.signal, to.kind = int(s.link);
     const bool by_fours = is_product && s.n % 4 == 0 && reinterpret_cast<size_t>(to.w) % 16 == 0;
     to.flags = (by_fours ? Link::by_fours : 0) | (s.link == LinkKind::dropout ? Link::is_dropout : 0) | (to.side ? Task::has_side : 0) |
-               (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0);
+               (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0) |
+               (by_fours && to.inner % kPiece == 0 && to.outer % kPiece == 0 && i > 0 && s.waits == 0 ? Link::is_whole : 0) |
+               (to.inner == kPiece && to.outer == kPiece ? Link::is_one : 0);
     to.first_wait = s.first_wait, to.waits = s.waits, to.unused = 0;  // written, because a link is read as a whole
   }
   if (thread == 0) *memory.stored() = 0, *memory.stopped() = 0;
@@ -124,17 +127,17 @@ LAMINA_DEVICE float dropout_factor(const long long* generator, float rate, long 
   return word < philox::drop_below(rate) ? 0 : float(1 / (1 - double(rate)));
 }
 
-// For the piece of this slot.
-LAMINA_DEVICE Task task_of(const ChainMemory& memory, const Pieces& p, const float* slot) {
+// For the piece at this place of the ring.
+LAMINA_DEVICE Task task_of(const ChainMemory& memory, const Pieces& p, const float* place) {
   const Link& link = p.at();
   Task task;
-  task.x = int((p.link == 0 ? slot + kFirstRowsAt : memory.rows(p.side) + (p.inner > 0 ? p.chunk : p.group) * kPiece) - memory.shared);
+  task.x = int((p.link == 0 ? place + kFirstRowsAt : memory.rows(p.side) + (p.inner > 0 ? p.chunk : p.group) * kPiece) - memory.shared);
   task.leading = p.link == 0 ? kPiece : kMostWidth;
   task.y = int(memory.rows(p.side ^ 1) - memory.shared) + p.group * kPiece;
   task.columns = link.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha, task.kind = link.kind;
   const bool begins = p.chunk == 0, ends = p.ends_sums();
   task.flags = (begins ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) | (p.is_last() ? Task::is_last : 0) |
-               (link.flags & (begins && ends && task.columns >= kPiece ? ~0 : ~Task::is_plain));
+               (link.flags & (ends && task.columns >= kPiece ? ~0 : ~Task::is_plain));
   return task;
 }
 

@@ -26,8 +26,8 @@ LIBRARY = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "python"
 
 # The chain's roles are a function of their own. There nvdisasm is right about the line of an instruction, but not about where that was inlined.
 TURN = 'BAR@device_gpu.h:"n"(barrier), "n"(threads)'
-PRODUCTS = "FFMA*128@device_gpu.h:return __fmaf_rn(a, b, c);"  # 64 for each of two rows
-OF_MORE_ROWS = PRODUCTS.replace("128", "256")
+PRODUCTS = "FFMA*64@device_gpu.h:return __fmaf_rn(a, b, c);"  # of a row
+OF_MORE_ROWS = PRODUCTS.replace("64", "128")
 RESULTS = "section_chain.h:y[r * kMostWidth] = gradient"
 OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
@@ -57,9 +57,9 @@ PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
              "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return run_known(" for op in ("CALL", "RET"))]}
 ON_EIGHT = " on 8 warps"
 FETCHED = "BAR@section_fetch.h:if (!makes(Mistake::brings_late)) meet();"
-WEIGHTS = "LDGSTS*8@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLeading"
-WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
-        "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
+WEIGHTS = "LDGSTS*16@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLeading"
+WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
+        "more rows": [TURN, OF_MORE_ROWS, f"FADD*2@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
@@ -73,13 +73,13 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD*2@{RESULTS}", TURN],
                           "ST@section_rows.h:y[at] = (load_shared", "RET@section_rows.h:loss_gradient()"],
         "update": update_of(4), "whole update": update_of(8), **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
-OF_TURN = {"warps": 2, "broadcast": [ROWS]}
+OF_TURN = {"warps": 4, "broadcast": [ROWS]}
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
-OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), **dict.fromkeys(["first piece", "fetch"], {"warps": 4}), "update": OF_UPDATE,
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
            "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step(b, s)) break;", "chain=section_chain.h:run_chain()"]
-PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:fetch_weights()", "task=section_pieces.h:task_of()"]),
+PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:copy_weights()", "task=section_pieces.h:task_of()"]),
          **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.
 STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
