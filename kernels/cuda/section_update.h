@@ -64,13 +64,18 @@ struct BatchRows {
   }
 };
 
-// dw of the thread's part of a tile, over all rows of the batch; batch: the first rows.
+// dw of the thread's part of a tile, over all rows of the batch; batch: the first rows. levels: in shared memory, for db of the tile's
+// columns, by the first warp; null: without.
 template <int own, bool whole>
-LAMINA_DEVICE void sum_over_batch(const Operands& o, BatchRows<own, whole>& batch, float* memory, Rows rows, int column, Two (&sums)[own]) {
+LAMINA_DEVICE Two sum_over_batch(const Operands& o, BatchRows<own, whole>& batch, float* memory, Rows rows, int column, Two (&sums)[own],
+                                 float* levels) {
   constexpr int kTileRows = BatchRows<own, whole>::kTileRows, kTogether = 4, kAhead = own > kFewOwn ? 2 : 4;  // rows, read so many before
   const float* own_x = memory + warp_index() * own;
   const float* own_z = memory + kBatchRows * kTileRows + 2 * lane();
-  for (int first = 0; first < o.batch; first += kBatchRows) {
+  const bool with_bias = levels && warp_index() == 0;
+  const auto level = [&](int l, int c) -> float& { return levels[l * kTileColumns + 2 * int(lane()) + c]; };
+  unsigned blocks = 0;
+  for (int first = 0; first < o.batch; first += kBatchRows, ++blocks) {
     sync_block();  // all threads are done with that memory
     batch.store(memory);
     sync_block();
@@ -106,7 +111,22 @@ LAMINA_DEVICE void sum_over_batch(const Operands& o, BatchRows<own, whole>& batc
         if (i + kAhead < kTogether - 1) read(r + i + kAhead, i % kAhead);
       }
     }
+    if (with_bias) {
+      Two db{{-0.0f, -0.0f}};  // -0 + x is x
+      for (int i = 0; i < count; ++i) {
+        const Two row = two_in_order(own_z + i * kTileColumns);
+        db.v[0] += row.v[0], db.v[1] += row.v[1];
+      }
+      LAMINA_UNROLL
+      for (int c = 0; c < 2; ++c) push(section::Reduction::sum, blocks, db.v[c], [&](int l) -> float& { return level(l, c); });
+    }
   }
+  Two db{};
+  if (with_bias) {
+    LAMINA_UNROLL
+    for (int c = 0; c < 2; ++c) db.v[c] = total(section::Reduction::sum, blocks, [&](int l) -> float& { return level(l, c); });
+  }
+  return db;
 }
 
 // Two neighbours of a row of weights: how many of them are there is known if the tile is whole.
@@ -146,7 +166,7 @@ LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, i
   }
 }
 
-// with_bias: the tile's columns of the bias too. Of dz all rows are in shared memory then.
+// with_bias: the tile's columns of the bias too.
 template <int own, bool whole>
 LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operands& o, Rows rows, int column0, bool with_bias) {
   BatchRows<own, whole> batch;
@@ -155,13 +175,14 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
   const int columns = whole ? 2 : least(2, o.n - column);
   const long long at = (long long)row * o.n + column;
   const auto there = [&](int q) { return whole || row + q < rows.end ? columns : 0; };
-  Two sums[own] = {};
+  Two sums[own] = {}, db;
+  float* const levels = with_bias ? b.scratch() : nullptr;
   if (o.w) {
     Two values[own];
     LAMINA_UNROLL
     for (int q = 0; q < own; ++q) values[q] = two_of<whole>(o.w + at + q * o.n, there(q));
     const float rate = load_shared_between_blocks(o.rate);
-    sum_over_batch(o, batch, b.ring(), rows, column0, sums);
+    db = sum_over_batch(o, batch, b.ring(), rows, column0, sums, levels);
     LAMINA_UNROLL
     for (int q = 0; q < own; ++q) {
       LAMINA_UNROLL
@@ -169,15 +190,7 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
       put_two_of<whole>(o.to + at + q * o.n, values[q], there(q));
     }
   } else {
-    sum_over_batch(o, batch, b.ring(), rows, column0, sums);
-  }
-  Two bias{{-0.0f, -0.0f}};  // -0 + x is x
-  if (with_bias && warp_index() == 0) {
-    const float* z = b.ring() + kBatchRows * BatchRows<own, whole>::kTileRows + 2 * lane();
-    for (int r = 0; r < o.batch; ++r) {
-      const Two row_of_z = two_in_order(z + r * kTileColumns);
-      bias.v[0] += row_of_z.v[0], bias.v[1] += row_of_z.v[1];
-    }
+    db = sum_over_batch(o, batch, b.ring(), rows, column0, sums, levels);
   }
   if (!o.w) {
     sync_block();  // that memory becomes registers
@@ -191,7 +204,7 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
                       Four{{sums[q].v[c], sums[q + 1].v[c], sums[q + 2].v[c], sums[q + 3].v[c]}});
     }
   }
-  if (with_bias) update_bias(b, s, column, warp_index() == 0 ? columns : 0, bias);
+  if (with_bias) update_bias(b, s, column, warp_index() == 0 ? columns : 0, db);
 }
 
 // A function of its own: inlined, its tiles would leave the rest of the kernel too few registers. By values, since what it is given by
@@ -205,7 +218,7 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
   Operands o{.x = b.in<const float>(s, 0), .dz = b.in<const float>(s, 1), .batch = s.rows, .k = s.k, .n = s.n};
   const Rows mine = by_models ? Rows{0, o.k} : section::share(o.k, s.each, part, parts);
   const bool has_bias = s.has_bias && part == parts - 1;
-  const bool with_tiles = has_bias && s.code >= 0 && !mine.empty() && o.n > 1 && o.batch > 0 && o.batch <= kBatchRows;
+  const bool with_tiles = has_bias && s.code >= 0 && !mine.empty() && o.n > 1 && o.batch > 0;
   if (s.code >= 0) {
     if (s.descent_w >= 0)
       o.w = b.in<const float>(s, 1 + s.descent_w), o.rate = b.in<const float>(s, 1 + s.descent_rate), o.to = b.out<float>(s, 0);
