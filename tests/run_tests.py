@@ -71,7 +71,8 @@ def run_cpp(program, words, shards, timeout):
 def run_python(words, files, timeout, python=sys.executable):
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.xml")
-        command = [python, "-m", "pytest", *files, "--junitxml", report, "-o", "faulthandler_timeout=600"]
+        patience = 1800 if os.environ.get("LAMINA_TEST_LONG") else 600  # seconds until a test says where it is
+        command = [python, "-m", "pytest", *files, "--junitxml", report, "-o", f"faulthandler_timeout={patience}"]
         if words:
             command += ["-k", " or ".join(words)]
         try:

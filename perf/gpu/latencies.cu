@@ -207,43 +207,149 @@ __global__ void tiny(float* x) {
   if (threadIdx.x == 0) *x += 1;
 }
 
-// --- 7. a chain of layers on one multiprocessor, [rows,64] x [64,64], float32 multiply-adds, weights from the L2 cache through shared
-// memory ---
-template <int rows>
-__global__ void layers(const float* weights, int count, float* out, long long* cycles) {
-  __shared__ __align__(16) float w[2][64 * 64];
-  __shared__ float x[rows][64];
-  const int t = int(threadIdx.x), column = t % 64, group = t / 64;  // 256 threads: four groups of rows
-  const auto fetch = [&](int l) {
-    for (int i = t; i < 64 * 64 / 4; i += 256)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&w[l % 2][i * 4])),
-                   "l"(weights + size_t(l) * 64 * 64 + i * 4)
-                   : "memory");
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  };
-  for (int i = t; i < rows * 64; i += 256) (&x[0][0])[i] = 1.0f / float(1 + i);
-  fetch(0);
-  constexpr int mine = (rows + 3) / 4;
+// Two rows of 64 numbers handed from block to block and back: as the section kernel does (plain stores, then a counter with release), or
+// each beside its round in one store of 8 bytes, which needs no fence.
+template <bool in_pairs>
+__global__ void hand_over(int rounds, float* rows, unsigned* counters, long long* cycles, float* out) {
+  __shared__ float shared[128];
+  const int t = int(threadIdx.x);
+  float x = float(t);
   const long long start = clock64();
-  for (int l = 0; l < count; ++l) {
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-    __syncthreads();
-    if (l + 1 < count) fetch(l + 1);
-    float sums[mine] = {};
-    for (int k = 0; k < 64; ++k) {
-      const float b = w[l % 2][k * 64 + column];
-#pragma unroll
-      for (int r = 0; r < mine; ++r)
-        if (r * 4 + group < rows) sums[r] = fmaf(x[r * 4 + group][k], b, sums[r]);
+  for (int r = 0; r < rounds; ++r) {
+    float* const there = rows + r % 2 * 1024;
+    unsigned* const counter = counters + r % 2 * 32;
+    if (r % 2 == int(blockIdx.x)) {
+      if constexpr (in_pairs) {
+        asm volatile("st.relaxed.gpu.v2.f32 [%0], {%1, %2};" ::"l"(there + 2 * t), "f"(x), "f"(__uint_as_float(unsigned(r + 1)))
+                     : "memory");
+      } else {
+        there[t] = x;
+        __syncthreads();
+        if (t == 0) add_release(counter);
+      }
+    } else {
+      if constexpr (in_pairs) {
+        float round;
+        do {
+          asm volatile("ld.relaxed.gpu.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(round) : "l"(there + 2 * t) : "memory");
+        } while (__float_as_uint(round) != unsigned(r + 1));
+      } else {
+        while (t == 0 && load_acquire(counter) < unsigned(r / 2 + 1)) {
+        }
+        __syncthreads();
+        x = __ldcg(there + t);
+      }
+      shared[t] = x;
+      __syncthreads();
+      x = shared[t ^ 1];
     }
-    __syncthreads();
-#pragma unroll
-    for (int r = 0; r < mine; ++r)
-      if (r * 4 + group < rows) x[r * 4 + group][column] = fmaxf(sums[r], 0.0f);
   }
+  if (t == 0 && blockIdx.x == 0) *cycles = clock64() - start;
+  out[t] = x;
+}
+
+// --- 7. a chain of layers of 64 on two rows, as the section kernel's (kernels/cuda/section_chain.h): four warps multiply, from rows of
+// weights in shared memory, others bring these from the L2 cache meanwhile ---
+enum class Bring { nothing, by_async_copies, by_bulk_copies };
+__device__ float4 four_in_order(const float* p) {
+  float4 f;
+  asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(f.x), "=f"(f.y), "=f"(f.z), "=f"(f.w) : "r"(shared_address(p)));
+  return f;
+}
+__device__ float one_in_order(const float* p) {
+  float f;
+  asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(f) : "r"(shared_address(p)));
+  return f;
+}
+template <bool gradient, Bring how>
+__global__ void chain(const float* weights, int layers, float* out, long long* cycles) {
+  constexpr int leading = 68, stage = 64 * leading, stages = 4, compute = 128, fetch = how == Bring::by_async_copies ? 64 : 32;
+  extern __shared__ __align__(128) float ring[];
+  __shared__ __align__(16) float rows[2][2][64];
+  [[maybe_unused]] __shared__ __align__(8) unsigned long long full[stages];
+  const int t = int(threadIdx.x);
+  for (int i = t; i < stages * stage; i += int(blockDim.x)) ring[i] = 0;
+  if (t < 128) rows[0][t / 64][t % 64] = 1.0f / float(1 + t);
+#if HOPPER
+  if (t < stages) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&full[t])) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
   __syncthreads();
+  const auto meet = [] { asm volatile("bar.sync 1, %0;" ::"n"(compute + fetch) : "memory"); };
+  const long long start = clock64();
+  if (t < compute) {
+    const int column = t % 64, row = t / 64;
+    meet();
+    for (int l = 0; l < layers; ++l) {
+      constexpr int ahead = 3;
+      const float *w = ring + l % stages * stage, *x = rows[l % 2][row];
+      float4 a[ahead + 1], b[ahead + 1];
+      const auto load = [&](int q) {
+        a[q % (ahead + 1)] = four_in_order(x + 4 * q);
+        b[q % (ahead + 1)] =
+            gradient ? four_in_order(w + column * leading + 4 * q)
+                     : float4{one_in_order(w + 4 * q * leading + column), one_in_order(w + (4 * q + 1) * leading + column),
+                              one_in_order(w + (4 * q + 2) * leading + column), one_in_order(w + (4 * q + 3) * leading + column)};
+      };
+      float sum = 0;
+#pragma unroll
+      for (int q = 0; q < ahead; ++q) load(q);
+#pragma unroll
+      for (int q = 0; q < 16; ++q) {
+        if (q + ahead < 16) load(q + ahead);
+        const float4 u = a[q % (ahead + 1)], v = b[q % (ahead + 1)];
+        sum = fmaf(u.w, v.w, fmaf(u.z, v.z, fmaf(u.y, v.y, fmaf(u.x, v.x, sum))));
+      }
+      rows[(l + 1) % 2][row][column] = fmaxf(sum, 0.0f);
+      meet();
+    }
+  } else if (t < compute + fetch) {
+    const int f = t - compute;
+    const auto bring = [&](int l) {
+      const float* from = weights + size_t(l) * 64 * 64;
+      float* to = ring + l % stages * stage;
+      if constexpr (how == Bring::by_async_copies) {
+        if (l < layers) {
+#pragma unroll
+          for (int i = 0; i < 16; ++i)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + (f / 16 + 4 * i) * leading + f % 16 * 4)),
+                         "l"(from + 4 * f + 256 * i)
+                         : "memory");
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+      }
+#if HOPPER
+      if constexpr (how == Bring::by_bulk_copies) {
+        const unsigned bar = shared_address(&full[l % stages]);
+        if (l < layers && f == 0)
+          asm volatile(
+              "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%3], %2;\n"
+              "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+              "l"(from), "r"(kPiece), "r"(bar)
+              : "memory");
+      }
+#endif
+    };
+    for (int l = 0; l < stages - 1; ++l) bring(l);
+    for (int l = 0; l < layers; ++l) {
+      if constexpr (how == Bring::by_async_copies) asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
+#if HOPPER
+      unsigned done = how != Bring::by_bulk_copies;
+      while (!done)
+        asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }"
+                     : "=r"(done)
+                     : "r"(shared_address(&full[l % stages])), "r"(unsigned(l / stages) & 1)
+                     : "memory");
+      __syncwarp();
+#endif
+      meet();
+      bring(l + stages - 1);
+    }
+    meet();
+  }
   if (t == 0) *cycles = clock64() - start;
-  out[t] = (&x[0][0])[t % (rows * 64)];
+  __syncthreads();
+  if (t < 64) out[t] = rows[layers % 2][0][t];
 }
 
 namespace {
@@ -275,7 +381,7 @@ int main() {
   const bool hopper = card.major >= 9;
   long long* cycles;
   unsigned long long* ns;
-  float* floats;
+  float *floats, *rows;
   char* bytes;
   unsigned* words;
   constexpr int pieces = 512;
@@ -283,6 +389,7 @@ int main() {
   CHECK(cudaMalloc(&ns, 8));
   CHECK(cudaMalloc(&floats, 4096));
   CHECK(cudaMalloc(&words, 4096));
+  CHECK(cudaMalloc(&rows, 8192));
   CHECK(cudaMalloc(&bytes, size_t(pieces) * kPiece));
   CHECK(cudaMemset(bytes, 0, size_t(pieces) * kPiece));
   const auto per = [](long long value, double count) { return value < 0 ? -1.0 : double(value) / count; };
@@ -361,11 +468,31 @@ int main() {
   }
   add("graph_node_ns", double(best) * 1e6 / (20 * 200));
 
-  const float* weights = reinterpret_cast<const float*>(bytes);
-  const int count = int(size_t(pieces) * kPiece / (64 * 64 * 4));
-  add("layer_cycles_5_rows", per(smallest(cycles, [&] { layers<5><<<1, 256>>>(weights, count, floats, cycles); }), count));
-  add("layer_cycles_10_rows", per(smallest(cycles, [&] { layers<10><<<1, 256>>>(weights, count, floats, cycles); }), count));
-  add("layer_cycles_20_rows", per(smallest(cycles, [&] { layers<20><<<1, 256>>>(weights, count, floats, cycles); }), count));
+  const auto handed = [&](auto* kernel, const char* what) {
+    add(what, per(smallest(cycles,
+                           [&] {
+                             CHECK(cudaMemset(words, 0, 4096));
+                             CHECK(cudaMemset(rows, 0, 8192));
+                             kernel<<<2, 128>>>(1000, rows, words, cycles, floats);
+                           }),
+                  1000));
+  };
+  handed(hand_over<false>, "hand_over_cycles_by_a_counter");
+  handed(hand_over<true>, "hand_over_cycles_in_pairs");
+  const auto chained = [&](auto* kernel, const char* what) {
+    constexpr int room = 4 * 64 * 68 * 4;
+    CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, room));
+    const auto* weights = reinterpret_cast<const float*>(bytes);
+    add(what, per(smallest(cycles, [&] { kernel<<<1, 256, room>>>(weights, pieces, floats, cycles); }), pieces));
+  };
+  chained(chain<false, Bring::nothing>, "layer_cycles");
+  chained(chain<true, Bring::nothing>, "layer_cycles_gradient");
+  chained(chain<false, Bring::by_async_copies>, "layer_cycles_beside_async_copies");
+  chained(chain<true, Bring::by_async_copies>, "layer_cycles_gradient_beside_async_copies");
+  if (hopper) {
+    chained(chain<false, Bring::by_bulk_copies>, "layer_cycles_beside_bulk_copies");
+    chained(chain<true, Bring::by_bulk_copies>, "layer_cycles_gradient_beside_bulk_copies");
+  }
   int khz = 0;
   CHECK(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0));
   add("clock_mhz", khz / 1000.0);

@@ -11,6 +11,7 @@ root=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 build=${LAMINA_GPU_BUILD:-$root/build-gpu}
 archive=${LAMINA_GPU_ARCHIVE:-$build/results.tar.gz}
 results=${LAMINA_GPU_RESULTS:-$root/perf/results}
+export -n LAMINA_GPU_BUILD LAMINA_GPU_ARCHIVE LAMINA_GPU_RESULTS LAMINA_GPU_ARCHITECTURE  # no settings of Lamina's: doctor would say so
 python=${PYTHON:-$root/.venv/bin/python}
 [[ -x $python ]] || python=$(command -v "$python" || command -v python3)
 # NVIDIA's tools are not always on PATH.
