@@ -185,7 +185,7 @@ class Lowering {
     work.is_update = assigned_[size_t(node)];
     work.infeed = infeed_of(n, selected);
     // Written as text, only elementwise ops read any strides.
-    const bool any_strides = n.op->strided && !work.step && (!options_.writer || n.op->in_place);
+    const bool any_strides = n.op->strided && (!work.step || !work.step->parts.empty()) && (!options_.writer || n.op->in_place);
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Value v = n.inputs[i];
       const bool on_host = std::find(work.infeed.inputs.begin(), work.infeed.inputs.end(), int32_t(i)) != work.infeed.inputs.end();
@@ -199,6 +199,12 @@ class Lowering {
       places_[index(v)] = place;
       written_as_[place.storage] = n.types[r];
       work.outputs.push_back(place);
+    }
+    for (size_t i = 0; work.step && i < work.step->parts.size(); ++i) {
+      const auto& [view, offset] = work.step->parts[i];
+      Place part = work.outputs[0];
+      part.offset += offset * int64_t(size_of(view.dtype)), part.view = view;
+      work.outputs.push_back(part);
     }
     if (selected.scratch_bytes) work.outputs.push_back(new_place({DType::u8, {selected.scratch_bytes}}, selected.device));
     emit(std::move(work));

@@ -307,16 +307,25 @@ double multiply_adds(const Work& w, const ir::Graph& g) {
 }
 
 double bytes_of(const Work& work) {
+  const auto size = [](const Place& place) { return double(place.view.size()) * double(size_of(place.view.dtype)); };
   double bytes = 0;
-  for (const auto* places : {&work.inputs, &work.outputs})
-    for (const Place& place : *places) bytes += double(place.view.size()) * double(size_of(place.view.dtype));
+  for (const Place& place : work.inputs) bytes += size(place);
+  for (const Place& place : work.outputs) {
+    bytes += size(place);
+    if (work.step && !work.step->parts.empty()) break;  // the others are parts of it
+  }
   return bytes;
 }
 
 const char* why_in_no_section(const Work& work, const Options& options) {
   if (const char* why = why_in_no_section(*work.step, work.nested.get(), work.device)) return why;
+  if (!work.kernel) return nullptr;
+  if (!work.step->parts.empty()) {  // perhaps one block's
+    const int64_t most_elements = options.inside ? 262'144 : 16'384;
+    return work.outputs[0].view.size() > most_elements ? "its elements are worth the whole card" : nullptr;
+  }
   // In a loop, another launch would take the whole loop out of its section.
-  if (options.inside || !work.kernel) return nullptr;
+  if (options.inside) return nullptr;
   // Estimates of what takes longer than a launch and the cut of a section. A column's thread has 16 loads on their way, a warp's lane one.
   constexpr int64_t most_of_column = 1024, most_of_lane = 512, most_elements_of_block = 16384, most_blocks = 128;
   const section::Step& s = work.step->step;

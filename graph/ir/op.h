@@ -115,6 +115,12 @@ struct SectionStep {
   std::vector<section::Operand> operands;       // inputs, then outputs
   std::vector<kernels::ElementwiseCode> codes;  // step.code and code2 are indices into these
   double flops = 0;
+  // Of a copy into parts of its result, per input: the part, from so many elements behind the result's first. They are further outputs.
+  struct Part {
+    View view;
+    int64_t offset = 0;
+  };
+  std::vector<Part> parts = {};
 };
 
 struct OpDef {

@@ -6,6 +6,7 @@
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/rows.h"
+#include "graph/ops/section_step.h"
 
 namespace lamina::ops {
 namespace {
@@ -61,6 +62,19 @@ Kernel kernel_concat(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, concat)>(axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0]));
 }
 
+bool step_concat(const ir::KernelRequest& request, ir::SectionStep& step) {
+  const int axis = axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0]);
+  const View whole = contiguous_view(nullptr, request.out[0]);
+  std::vector<ir::SectionStep::Part> parts;
+  int64_t first = 0;
+  for (const TensorType& in : request.in) {
+    parts.push_back({whole, first * whole.strides[axis]});
+    parts.back().view.shape[axis] = in.shape[size_t(axis)].number();
+    first += in.shape[size_t(axis)].number();
+  }
+  return set_parts(step, std::move(parts), request.out[0]);
+}
+
 std::optional<ir::RowsRule> rows_concat(const ir::RowsCall& call) {
   ir::Cut cut = call.wanted;
   for (const ir::Cut& c : call.cuts)
@@ -81,6 +95,7 @@ constinit const ir::OpDef def::concat{
     .rows = rows_concat,
     .cpu = kernel_concat<On::cpu>,
     .cuda = kernel_concat<On::gpu>,
+    .section = step_concat,
     .strided = true,
     .doc = "The parts one after another along an axis",
 };

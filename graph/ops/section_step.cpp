@@ -44,6 +44,19 @@ void set_step(ir::SectionStep& out, section::StepKind kind, section::Partition p
     for (section::Broadcast b : broadcasts) out.operands.push_back({buffer++, b});
 }
 
+bool set_parts(ir::SectionStep& out, std::vector<ir::SectionStep::Part> parts, const TensorType& result) {
+  const int64_t size = size_of(result.shape).number();
+  if (size > std::numeric_limits<int32_t>::max()) return false;
+  section::Step& s = out.step;
+  s.kind = section::StepKind::copy;
+  s.rows = 1, s.n = int32_t(size);
+  s.ins = s.first_out = int32_t(parts.size());
+  s.outs = 1 + s.ins;
+  for (int32_t i = 0; i < s.ins + s.outs; ++i) out.operands.push_back({.buffer = i});
+  out.parts = std::move(parts);
+  return true;
+}
+
 Kernel kernel_of(ir::SectionStep step) {
   auto table = std::make_shared<section::Table>();
   table->steps = {step.step};

@@ -18,6 +18,8 @@ void set_step(ir::SectionStep& out, section::StepKind kind, section::Partition p
 void set_models(ir::SectionStep& out, const ir::KernelRequest& request, std::span<const size_t> ranks);
 // Elements from one model's part of a tensor [models, ...] to the next one's; 0 without the axis.
 int32_t model_stride(const TensorType& type, size_t rank_without_models, int64_t models);
+// A copy of each input to a part of the result, of this type; the rest of the result is 0. False if it is too large for a step.
+bool set_parts(ir::SectionStep& out, std::vector<ir::SectionStep::Part> parts, const TensorType& result);
 // A kernel that runs this one step.
 Kernel kernel_of(ir::SectionStep step);
 

@@ -12,6 +12,7 @@
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/rows.h"
+#include "graph/ops/section_step.h"
 
 namespace lamina::ops {
 namespace {
@@ -175,14 +176,20 @@ std::vector<ir::Batched> batch_pad(const ir::BatchCall& call) {
   return {{call.graph.add(def::pad_slice, ir::make_attrs(std::move(all)), {call.inputs[0].value}), true}};
 }
 
+ir::SectionStep::Part part_of_pad(const ir::KernelRequest& request) {
+  const auto& a = ir::attrs_of<PadSliceAttrs>(request.attrs);
+  ir::SectionStep::Part part;
+  see({a.begin, {}, a.step, a.offset, {}}, contiguous_view(nullptr, request.out[0]), request.in[0].shape, part.view, part.offset);
+  return part;
+}
+
 template <On on>
 Kernel kernel_pad(const ir::KernelRequest& request) {
-  const auto& a = ir::attrs_of<PadSliceAttrs>(request.attrs);
-  View place;
-  int64_t offset = 0;
-  see({a.begin, {}, a.step, a.offset, {}}, contiguous_view(nullptr, request.out[0]), request.in[0].shape, place, offset);
-  return bind<LAMINA_ON(on, pad_slice)>(place, offset);
+  const ir::SectionStep::Part part = part_of_pad(request);
+  return bind<LAMINA_ON(on, pad_slice)>(part.view, part.offset);
 }
+
+bool step_pad(const ir::KernelRequest& request, ir::SectionStep& step) { return set_parts(step, {part_of_pad(request)}, request.out[0]); }
 
 // Whole along the axis of the rows.
 std::optional<ir::RowsRule> rows_slice(const ir::RowsCall& call) {
@@ -239,6 +246,7 @@ constinit const ir::OpDef def::pad_slice{
     .rows = rows_pad,
     .cpu = kernel_pad<On::cpu>,
     .cuda = kernel_pad<On::gpu>,
+    .section = step_pad,
     .strided = true,
     .doc = "zeros of a shape with x at begin, begin + step, ... of each axis",
 };

@@ -1,6 +1,8 @@
 // Identities of real numbers that floating point satisfies only up to rounding or the sign of zero.
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rules.h"
@@ -39,6 +41,46 @@ Value drop_zero(const Site& s) {
   return {};
 }
 
+// The summands of a tree of additions, if all are pad_slices of the sum's type.
+bool padded_slices(const Graph& g, Value v, const TensorType& type, std::vector<const Node*>& out) {
+  const Node& node = g[v];
+  if (!(g.type(v) == type)) return false;
+  if (is(node, pad_slice)) return out.push_back(&node), true;
+  return is(node, add) && padded_slices(g, node.inputs[1], type, out) && padded_slices(g, node.inputs[0], type, out);
+}
+
+// Gradients of slices along one axis that together are all of x, each element once: their sum joins them. x + 0 is x, except that -0
+// becomes +0.
+Value join_padded_slices(const Site& s) {
+  std::vector<const Node*> summands;
+  if (!is(s.node, add) || !padded_slices(s.to, s.in(1), s.type, summands) || !padded_slices(s.to, s.in(0), s.type, summands)) return {};
+  const Shape& whole = s.type.shape;
+  std::map<int64_t, Value> parts;  // by where they begin
+  std::optional<size_t> axis;
+  for (const Node* summand : summands) {
+    const auto& attrs = ir::attrs_of<ops::PadSliceAttrs>(*summand->attrs);
+    const Shape& part = s.to.type(summand->inputs[0]).shape;
+    if (!attrs.offset.empty()) return {};
+    for (size_t a = 0; a < whole.size(); ++a) {
+      if (attrs.step[a] != 1) return {};
+      if (part[a] == whole[a]) continue;
+      if (axis.value_or(a) != a || !part[a].known() || !whole[a].known() || part[a] == Dim(0)) return {};
+      axis = a;
+    }
+    if (!axis) return {};
+    const int64_t begin = attrs.begin[*axis];
+    if (!parts.emplace(begin < 0 ? begin + whole[*axis].number() : begin, summand->inputs[0]).second) return {};
+  }
+  std::vector<Value> joined;
+  int64_t end = 0;
+  for (const auto& [begin, part] : parts) {
+    if (begin != end) return {};
+    end += s.to.type(part).shape[*axis].number();
+    joined.push_back(part);
+  }
+  return end == whole[*axis].number() ? ops::concat(s.to, std::move(joined), int(*axis)) : Value{};
+}
+
 // (x * a) * b = x * (a * b) for numbers a and b, unless their product overflows or underflows.
 Value merge_factors(const Site& s) {
   const DType dtype = s.type.dtype;
@@ -75,6 +117,8 @@ Value drop_single_sum(const Site& s) {
 
 }  // namespace
 
-Graph simplify_arithmetic(const Graph& g) { return simplified(g, {drop_zero, merge_factors, square_instead_of_pow, drop_single_sum}); }
+Graph simplify_arithmetic(const Graph& g) {
+  return simplified(g, {drop_zero, join_padded_slices, merge_factors, square_instead_of_pow, drop_single_sum});
+}
 
 }  // namespace lamina::passes

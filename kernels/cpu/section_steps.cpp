@@ -1,5 +1,6 @@
 // The steps of sections on the CPU.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/section_thread.h"
@@ -186,6 +187,10 @@ void SectionThread::run_elementwise(const Step& s, int thread, int threads, Rang
 }
 
 void SectionThread::run_copy(const Step& s, int thread, int threads) {
+  if (s.outs > 1) {
+    if (thread == 0) copy_to_parts(s);
+    return;
+  }
   View x = view(s.first_in), y = view(s.first_out);
   if (threads > 1) {
     if (y.rank == 0 || x.rank != y.rank) {
@@ -199,6 +204,14 @@ void SectionThread::run_copy(const Step& s, int thread, int threads) {
     }
   }
   if (y.size() > 0) copy_elements(x, y);
+}
+
+void SectionThread::copy_to_parts(const Step& s) {
+  const View& whole = view(s.first_out);
+  int64_t rest = whole.size();
+  for (int i = 1; i < s.outs; ++i) rest -= view(s.first_out + i).size();
+  if (rest > 0) std::memset(whole.data, 0, size_t(whole.size()) * size_of(whole.dtype));  // all dtypes: 0 is all bits 0
+  for (int i = 0; i < s.ins; ++i) copy_elements(view(s.first_in + i), view(s.first_out + 1 + i));
 }
 
 void SectionThread::gather(int first, int count, CodeOperand* to) const {

@@ -152,6 +152,7 @@ class SectionThread {
   UpdateOperands update_operands(const Step& s) const;
   void run_elementwise(const Step& s, int thread, int threads, Range rows);
   void run_copy(const Step& s, int thread, int threads);
+  void copy_to_parts(const Step& s);
   void gather(int first, int count, CodeOperand* to) const;
 
   struct Inner;

@@ -125,15 +125,12 @@ LAMINA_DEVICE void dropout(Block& b, const BlockStep& s) {
   }
 }
 
-LAMINA_DEVICE const section::BlockCopy& copy_of(const Block& b, const BlockStep& s) {
-  return reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at)[s.copy];
-}
 // Elements [begin, end) of a copy. Index: as many bits as they need, since a GPU divides 64 bits slowly. A thread has several at once: an
 // axis is read once for all, and their loads wait together.
 template <class T, class Index>
-LAMINA_DEVICE void copy_elements(const section::BlockCopy& c, const T* x, T* y, Index begin, Index end) {
+LAMINA_DEVICE void copy_elements(const section::BlockCopy& c, const T* x, T* y, Index begin, Index end, unsigned thread) {
   constexpr int kAtOnce = 4;
-  for (Index first = begin + Index(thread_index()); first < end; first += kAtOnce * kThreads) {
+  for (Index first = begin + Index(thread); first < end; first += kAtOnce * kThreads) {
     Index rest[kAtOnce];
     long long from[kAtOnce] = {}, to[kAtOnce] = {};
     LAMINA_UNROLL
@@ -158,31 +155,50 @@ LAMINA_DEVICE void copy_elements(const section::BlockCopy& c, const T* x, T* y, 
   }
 }
 template <class T>
-LAMINA_DEVICE void copy_of_type(const section::BlockCopy& c, const char* x, char* y, long long begin, long long end) {
+LAMINA_DEVICE void copy_of_type(const section::BlockCopy& c, const char* x, char* y, long long begin, long long end, unsigned thread) {
   const T* from = reinterpret_cast<const T*>(x);
   T* to = reinterpret_cast<T*>(y);
   if (end <= 0x7fffffff - 4 * kThreads)
-    copy_elements<T, unsigned>(c, from, to, unsigned(begin), unsigned(end));
+    copy_elements<T, unsigned>(c, from, to, unsigned(begin), unsigned(end), thread);
   else
-    copy_elements<T, unsigned long long>(c, from, to, (unsigned long long)begin, (unsigned long long)end);
+    copy_elements<T, unsigned long long>(c, from, to, (unsigned long long)begin, (unsigned long long)end, thread);
 }
-LAMINA_DEVICE void copy(Block& b, const BlockStep& s, const section::BlockCopy& c) {
-  const char* x = b.in<const char>(s, 0);
+// Each input to its part of the result. The next input's elements are the next threads', so that few threads wait for several. A function of
+// its own, by values, as update().
+LAMINA_CALLED void copy(const Arguments& arguments, int current) {
+  Block b(arguments, nullptr, 0);
+  b.current = current;
+  const BlockStep& s = b.step();
+  const section::BlockCopy* c =
+      reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at) + s.copy;
   char* y = b.out<char>(s, 0);
-  section::Share<long long> own;
-  if (s.partition == Partition::rows) {
-    const Rows rows = b.rows_of(s);
-    own = {(long long)rows.begin * s.n, (long long)rows.end * s.n};
-  } else {
-    long long size = 1;
-    for (int a = 0; a < c.rank; ++a) size *= c.shape[a];
-    own = section::share(size, int(block_index()) - s.first_block, s.blocks);
+  const Rows rows = b.rows_of(s);
+  if (s.zeroed) {
+    const long long row_bytes = (long long)s.n * c->element_bytes;
+    const int word = c->element_bytes >= 4 ? 4 : 1;
+    for (long long at = rows.begin * row_bytes + (long long)(thread_index() * word); at < rows.end * row_bytes; at += kThreads * word)
+      if (word == 4)
+        *reinterpret_cast<unsigned*>(y + at) = 0;
+      else
+        y[at] = 0;
+    sync_block();
   }
-  switch (c.element_bytes) {
-    case 1: copy_of_type<unsigned char>(c, x, y, own.begin, own.end); break;
-    case 2: copy_of_type<unsigned short>(c, x, y, own.begin, own.end); break;
-    case 4: copy_of_type<unsigned>(c, x, y, own.begin, own.end); break;
-    default: copy_of_type<long long>(c, x, y, own.begin, own.end); break;
+  unsigned before = 0;
+  LAMINA_ROLLED
+  for (int i = 0; i < s.ins; ++i, ++c) {
+    const char* x = b.in<const char>(s, i);
+    char* to = y + c->offset;
+    const auto own = s.partition == Partition::rows
+                         ? section::Share<long long>{rows.begin * c->row, rows.end * c->row}
+                         : section::share<long long>(c->shape[0] * c->row, int(block_index()) - s.first_block, s.blocks);
+    const unsigned thread = (thread_index() - before) % kThreads;
+    before += unsigned(own.size());
+    switch (c->element_bytes) {
+      case 1: copy_of_type<unsigned char>(*c, x, to, own.begin, own.end, thread); break;
+      case 2: copy_of_type<unsigned short>(*c, x, to, own.begin, own.end, thread); break;
+      case 4: copy_of_type<unsigned>(*c, x, to, own.begin, own.end, thread); break;
+      default: copy_of_type<long long>(*c, x, to, own.begin, own.end, thread); break;
+    }
   }
 }
 

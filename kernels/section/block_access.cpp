@@ -114,9 +114,29 @@ class Part {
     for (int a = 1; a < c.rank; ++a) (strides[a] < 0 ? all.begin : all.end) += (c.shape[a] - 1) * strides[a];
     return {operand, all.begin * c.element_bytes, all.end * c.element_bytes, write, false, false};
   }
+  static Span reach(const BlockCopy& c, const int64_t* strides) {
+    Span all{0, 1};
+    for (int a = 0; a < c.rank; ++a) (strides[a] < 0 ? all.begin : all.end) += (c.shape[a] - 1) * strides[a];
+    return all;
+  }
+  // Into parts of the result, of which it writes all rows.
+  void copies() {
+    if (rows_.empty()) return;
+    for (int i = 0; i < s_.ins; ++i) {
+      const BlockCopy& c = places_.copies[s_.copy + i];
+      if (s_.partition == Partition::rows) {
+        out_.push_back(rows_of_copy(c, s_.first_in + i, c.from, false));
+        continue;
+      }
+      const Span from = reach(c, c.from);
+      out_.push_back({s_.first_in + i, from.begin * c.element_bytes, from.end * c.element_bytes, false, false, false});
+    }
+    write(0, rows_of(s_.n));
+  }
   // Rows, and the parts of a dense copy, are disjoint; for other copies each part counts as touching everything.
   void copy() {
     const BlockCopy& c = places_.copies[s_.copy];
+    if (s_.ins > 1 || s_.zeroed) return copies();
     if (s_.partition == Partition::rows) {
       if (rows_.empty()) return;
       out_.push_back(rows_of_copy(c, s_.first_in, c.from, false));
@@ -127,12 +147,7 @@ class Part {
     for (int a = c.rank; a-- > 0; size *= c.shape[a]) dense = dense && (c.shape[a] == 1 || (c.from[a] == size && c.to[a] == size));
     const Span mine = share(size, s_.partition == Partition::models ? 0 : part_, s_.partition == Partition::models ? 1 : s_.blocks);
     if (mine.empty()) return;
-    auto reach = [&](const int64_t* strides) {
-      Span all{0, 1};
-      for (int a = 0; a < c.rank; ++a) (strides[a] < 0 ? all.begin : all.end) += (c.shape[a] - 1) * strides[a];
-      return all;
-    };
-    const Span from = dense ? mine : reach(c.from), to = dense ? mine : reach(c.to);
+    const Span from = dense ? mine : reach(c, c.from), to = dense ? mine : reach(c, c.to);
     out_.push_back({s_.first_in, from.begin * c.element_bytes, from.end * c.element_bytes, false, false, false});
     out_.push_back({s_.first_out, to.begin * c.element_bytes, to.end * c.element_bytes, true, false, !dense});
   }

@@ -84,6 +84,7 @@ struct BlockStep {
   Broadcast reduced = Broadcast::full;
   Partition partition = Partition::one;
   uint8_t has_bias = 0, has_mask = 0;
+  uint8_t zeroed = 0;  // copy: the result, before its parts are written
   int32_t rows = 0, k = 0, n = 0;
   int32_t code = -1, code2 = -1;  // offsets into BlockProgram::codes
   int32_t extras = 0;
@@ -93,7 +94,7 @@ struct BlockStep {
   int32_t first_block = 0, blocks = 1;
   int32_t first_wait = 0, waits = 0;
   int32_t signal = -1;  // a counter that each of the step's blocks increments
-  int32_t copy = -1;    // index into BlockProgram::copies
+  int32_t copy = -1;    // index into BlockProgram::copies of the first input's; its result is one operand
   // If code or code2 is `w - rate * g`: which inputs are w and rate. Then no interpreter is needed.
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;    // number of its run: steps without a turn between them
@@ -122,7 +123,9 @@ struct BlockWait {
 };
 struct BlockCopy {
   int32_t rank = 0, element_bytes = 4;
-  int64_t shape[kMaxRank] = {}, from[kMaxRank] = {}, to[kMaxRank] = {};
+  int64_t shape[kMaxRank] = {1}, from[kMaxRank] = {}, to[kMaxRank] = {};
+  int64_t row = 1;     // elements of an entry of the leading axis
+  int64_t offset = 0;  // bytes in the result
 };
 // A code is: numbers of inputs, constants, instructions, outputs and registers, and whether a register has 8 bytes; then the inputs' types:
 // input i is in register i; per constant its type and 8 bytes; per instruction op, type and result in one word, a, b and c, and the

@@ -188,21 +188,37 @@ class Planner {
     }
     if (s.kind == StepKind::copy) {
       out.copy = int32_t(copies_.size());
-      BlockCopy c;
+      out.outs = 1;
       if (const int64_t bytes = flat_.copied[number]) {
-        c.rank = 1, c.element_bytes = size_of(view_of(s.first_in).dtype) >= 4 ? 4 : 1;  // as far as it is aligned
-        c.shape[0] = bytes / c.element_bytes, c.from[0] = c.to[0] = 1;
+        const int32_t element = size_of(view_of(s.first_in).dtype) >= 4 ? 4 : 1;  // as far as it is aligned
+        copies_.push_back({.rank = 1, .element_bytes = element, .shape = {bytes / element}, .from = {1}, .to = {1}});
       } else {
-        const View &x = view_of(s.first_in), &y = view_of(s.first_out);
-        c.rank = y.rank, c.element_bytes = int32_t(size_of(y.dtype));
-        for (int a = 0; a < y.rank; ++a) c.shape[a] = y.shape[a], c.from[a] = x.strides[a], c.to[a] = y.strides[a];
+        place_copies(s, out);
       }
-      copies_.push_back(c);
     }
     plan_.steps.push_back(out);
   }
 
-  const View& view_of(int operand) const { return flat_.buffers[size_t(table_.operands[size_t(operand)].buffer)].view; }
+  void place_copies(const Step& s, BlockStep& out) {
+    const bool in_parts = s.outs > 1;
+    int64_t rest = view_of(s.first_out).size();
+    for (int i = 0; i < s.ins; ++i) {
+      const int part = s.first_out + (in_parts ? 1 + i : 0);
+      const View &x = view_of(s.first_in + i), &y = view_of(part);
+      BlockCopy c{.rank = y.rank, .element_bytes = int32_t(size_of(y.dtype))};
+      for (int a = 0; a < y.rank; ++a) {
+        c.shape[a] = y.shape[a], c.from[a] = x.strides[a], c.to[a] = y.strides[a];
+        if (a > 0) c.row *= y.shape[a];
+      }
+      c.offset = buffer_of(part).first - buffer_of(s.first_out).first;
+      rest -= y.size();
+      copies_.push_back(c);
+    }
+    out.zeroed = rest > 0;
+  }
+
+  const FlatBuffer& buffer_of(int operand) const { return flat_.buffers[size_t(table_.operands[size_t(operand)].buffer)]; }
+  const View& view_of(int operand) const { return buffer_of(operand).view; }
 
   void place_codes() {
     for (const ElementwiseCode& code : table_.codes) {

@@ -260,12 +260,21 @@ void share_copies(Flat& flat) {
   for (size_t i = 0; i < flat.table.steps.size(); ++i) {
     Step& s = flat.table.steps[i];
     if (s.kind != StepKind::copy || flat.copied[i] > 0) continue;
-    Operand& from = flat.table.operands[size_t(s.first_in)];
-    const FlatBuffer &x = flat.buffers[size_t(from.buffer)], &y = flat.buffers[size_t(flat.table.operands[size_t(s.first_out)].buffer)];
-    if (y.view.rank == 0 || x.view.rank != y.view.rank || !shared.contains(y.view.shape[0])) continue;
+    const auto buffer = [&](int operand) -> const FlatBuffer& {
+      return flat.buffers[size_t(flat.table.operands[size_t(operand)].buffer)];
+    };
+    const FlatBuffer& y = buffer(s.first_out);
+    if (y.view.rank == 0 || !shared.contains(y.view.shape[0])) continue;
     const int64_t rows = y.view.shape[0], n = y.view.size() / rows, bytes = std::abs(y.range.row_bytes);
-    if (n > std::numeric_limits<int32_t>::max() || y.range.end - y.range.begin > rows * bytes) continue;
-    if (x.range.row_bytes == 0) from.broadcast = Broadcast::row;
+    bool keeps = n <= std::numeric_limits<int32_t>::max() && y.range.end - y.range.begin <= rows * bytes;
+    for (int k = 0; k < s.ins; ++k) keeps = keeps && buffer(s.first_in + k).view.rank == y.view.rank;
+    for (int k = 1; k < s.outs; ++k) {
+      const View& part = buffer(s.first_out + k).view;
+      keeps = keeps && part.shape[0] == rows && part.strides[0] == y.view.strides[0];
+    }
+    if (!keeps) continue;
+    for (int k = 0; k < s.ins; ++k)
+      if (buffer(s.first_in + k).range.row_bytes == 0) flat.table.operands[size_t(s.first_in + k)].broadcast = Broadcast::row;
     s.partition = Partition::rows, s.rows = int32_t(rows), s.n = int32_t(n);
   }
 }

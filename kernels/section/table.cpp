@@ -138,7 +138,8 @@ std::string print(const Table& table) {
 
 void accesses_of(const Table& table, const Step& s, std::vector<Access>& out) {
   out.clear();
-  for (int i = 0; i < s.ins + s.outs; ++i) {
+  const int outs = s.kind == StepKind::copy ? 1 : s.outs;
+  for (int i = 0; i < s.ins + outs; ++i) {
     const bool write = i >= s.ins;
     const Operand& o = table.operands[size_t(write ? s.first_out + i - s.ins : s.first_in + i)];
     bool by_rows = o.broadcast == Broadcast::full || o.broadcast == Broadcast::column;

@@ -22,7 +22,8 @@ enum class StepKind : uint8_t {
   log_softmax,
   sparse_cross_entropy,  // in: logits[r,n] labels[r]            out: losses[r] probabilities[r,n]
   dropout,               // in: x state[2]                                out: y
-  copy,                  // in: x (any strides)                           out: y
+  copy,                  // in: x (any strides)                           out: y; or in: several, out: y and the part of y that is each
+                         // input's. What is in no part is 0; a step writes the parts through y alone
   loop,                  // in, out: as the node's; its body is Nested
   branch,
 };

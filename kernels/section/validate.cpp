@@ -6,6 +6,7 @@
 namespace lamina::section {
 namespace {
 
+bool contains(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin <= b.begin && b.end <= a.end; }
 bool same(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin == b.begin && a.end == b.end; }
 
 class TableValidator {
@@ -37,6 +38,10 @@ class TableValidator {
   }
   void require(bool good, const char* why) const {
     if (!good) fail(why);
+  }
+
+  const OperandRange& range_of_output(const Step& s, int i) const {
+    return ranges_[size_t(table_.operands[size_t(s.first_out + i)].buffer)];
   }
 
   void check_form(const Step& s) const {
@@ -80,8 +85,13 @@ class TableValidator {
         require(s.partition != Partition::rows || s.reduced == Broadcast::column, "cannot be shared by rows");
         break;
       case StepKind::softmax:
-      case StepKind::log_softmax:
-      case StepKind::copy: counts(1, 1); break;
+      case StepKind::log_softmax: counts(1, 1); break;
+      case StepKind::copy:
+        if (s.outs == 1) return counts(1, 1);
+        require(s.ins >= 1 && s.outs == 1 + s.ins, "has the wrong number of operands");
+        for (int i = 1; i < s.outs; ++i)
+          require(contains(range_of_output(s, 0), range_of_output(s, i)), "copies to a part that is not its result's");
+        break;
       case StepKind::sparse_cross_entropy: counts(2, 2); break;
       case StepKind::dropout:
         counts(2, 1);

@@ -54,36 +54,50 @@ void expect_one_section(const ir::Graph& g, const std::vector<int>& grids, doubl
   expect_same(trial, grids, tolerance);
 }
 
-// Slices of columns belong to the blocks that have their rows.
+// An LSTM's states for each step of xs, [steps, rows, inputs].
+Tensor lstm(Tensor xs, Tensor of_input, Tensor of_state, int64_t rows, int64_t units) {
+  const Tensor zero = zeros({rows, units});
+  return scan(
+             [&](std::tuple<Tensor, Tensor> state, Tensor x) {
+               const auto& [h, c] = state;
+               const Tensor z = matmul(x, of_input) + matmul(h, of_state);
+               const auto part = [&](int64_t k) { return slice(z, {0, k * units}, {rows, (k + 1) * units}); };
+               const Tensor next = sigmoid(part(0)) * c + sigmoid(part(1)) * tanh(part(2));
+               return std::pair(std::tuple(sigmoid(part(3)) * tanh(next), next), next);
+             },
+             std::tuple(zero, zero), xs)
+      .second;
+}
+
+// Slices of columns, and what joins them in the gradient, belong to the blocks that have their rows.
 TEST(SectionLoops, NoBlockOfAnLstmWaitsForAnother) {
   constexpr int64_t units = 4, rows = 5;
-  auto lstm = function([](Tensor xs, Tensor of_input, Tensor of_state) {
-    const Tensor zero = zeros({rows, units});
-    return scan(
-               [&](std::tuple<Tensor, Tensor> state, Tensor x) {
-                 const auto& [h, c] = state;
-                 const Tensor z = matmul(x, of_input) + matmul(h, of_state);
-                 const auto part = [&](int64_t k) { return slice(z, {0, k * units}, {rows, (k + 1) * units}); };
-                 const Tensor next = sigmoid(part(0)) * c + sigmoid(part(1)) * tanh(part(2));
-                 return std::pair(std::tuple(sigmoid(part(3)) * tanh(next), next), next);
-               },
-               std::tuple(zero, zero), xs)
-        .second;
-  });
-  const ir::Graph& g = lstm.concrete(some({3, rows, 7}), some({7, 4 * units}), some({units, 4 * units}, 5)).graph();
-  expect_one_section(g, {1, 2, 7});
-  const EmulatedGpu gpu;
-  const LoopsAsTheyAre whole;
-  const auto program = program_on("gpu:0", g);
-  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
-  const section::BlockPlan& plan = static_cast<const BlockSection*>(program->instructions[0].kernel.args.get())->plan;
-  int slices = 0;
-  for (const section::BlockStep& s : plan.steps) {
-    if (s.run != 1) continue;  // the body
-    EXPECT_EQ(s.waits, 0) << section::print(plan);
-    slices += s.kind == section::StepKind::copy && s.blocks == 3;
+  for (const bool trains : {false, true}) {
+    auto f = function([&](Tensor xs, Tensor of_input, Tensor of_state) {
+      if (!trains) return lstm(xs, of_input, of_state, rows, units);
+      GradientTape tape;
+      tape.watch(of_input), tape.watch(of_state);
+      const std::vector<Tensor> d = tape.gradient(sum(square(lstm(xs, of_input, of_state, rows, units))), of_input, of_state);
+      return concat({of_input - d[0] * 0.1f, of_state - d[1] * 0.1f});
+    });
+    const ir::Graph& g = f.concrete(some({3, rows, 7}), some({7, 4 * units}), some({units, 4 * units}, 5)).graph();
+    expect_one_section(g, {1, 2, 7});
+    const EmulatedGpu gpu;
+    const LoopsAsTheyAre whole;
+    const auto program = program_on("gpu:0", g);
+    ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+    const section::BlockPlan& plan = static_cast<const BlockSection*>(program->instructions[0].kernel.args.get())->plan;
+    EXPECT_EQ(plan.program.loops, trains ? 2 : 1);
+    int slices = 0, joins = 0;
+    for (const section::BlockStep& s : plan.steps) {
+      if (s.run != 1 && s.run != 3) continue;  // the bodies
+      if (s.kind != section::StepKind::dense_update) EXPECT_EQ(s.waits, 0) << section::print(plan);
+      slices += s.kind == section::StepKind::copy && s.ins == 1 && s.blocks == plan.spines;
+      joins += s.kind == section::StepKind::copy && s.ins == 4 && s.blocks == plan.spines;
+    }
+    EXPECT_GE(slices, 4) << section::print(plan);
+    EXPECT_EQ(joins, trains ? 1 : 0) << section::print(plan);
   }
-  EXPECT_GE(slices, 4) << section::print(plan);
 }
 
 TEST(SectionLoops, TrainOverBatchesAsTheCpuDoes) {

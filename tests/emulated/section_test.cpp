@@ -270,6 +270,69 @@ TEST(Section, InterpretsAnyProgramOnAnyShareWithTheCpusBits) {
   EXPECT_GT(longest, 30);
 }
 
+// Joins and paddings along any axis, of views too. Those that keep the rows are shared by rows, and then no block waits.
+TEST(Section, PartsOfAResultGoByRowsIfTheyKeepThem) {
+  std::mt19937 random(5);
+  const auto upto = [&](int64_t n) { return int64_t(random() % unsigned(n)); };
+  const DType dtypes[] = {DType::f32, DType::f64, DType::f32, DType::boolean, DType::i64};
+  int by_rows = 0, others = 0, zeroed = 0;
+  for (int time = 0; time < 60; ++time) {
+    const int64_t rows = 2 + upto(12), a = 1 + upto(5), b = 1 + upto(5);
+    const size_t axis = size_t(upto(3));
+    const DType dtype = dtypes[time % 5];
+    const bool pads = time % 2 != 0;
+    auto f = function([&](Tensor x) {
+      const Tensor whole = astype(reshape(x * 50.0f, {rows, a, b}), dtype);
+      Tensor made;
+      if (pads) {
+        std::vector<std::pair<int64_t, int64_t>> widths(3);
+        widths[axis] = {upto(3), 1 + upto(2)};
+        if (upto(2) == 0) widths[2].first += upto(4);
+        made = pad(upto(2) == 0 ? flip(whole, {1}) : whole, widths);
+        if (dtype == DType::f32 && upto(2) == 0) {  // with zeros between
+          std::vector<int64_t> begin(3), step(3, 1);
+          begin[axis] = upto(2), step[axis] = 2;
+          GradientTape tape;
+          tape.watch(whole);
+          made = tape.gradient(sum(square(slice(whole, begin, {rows, a, b}, step))), whole)[0];
+        }
+      } else {
+        std::vector<Tensor> parts;
+        for (int64_t k = 2 + upto(9); k > 0; --k) {
+          Tensor part = whole;
+          if (upto(2) == 0) {
+            std::vector<int64_t> begin(3), end{rows, a, b};
+            begin[axis] = upto(end[axis]);
+            part = slice(part, begin, end);
+          }
+          parts.push_back(upto(3) == 0 ? flip(part, {int(axis)}) : part);
+        }
+        made = concat(parts, int(axis));
+      }
+      const int64_t n = made.shape()[0].number(), m = made.shape()[1].number() * made.shape()[2].number();
+      return astype(reshape(made, {n, m}), DType::f32) + max(x, {0, 1}, true);
+    });
+    const ir::Graph& g = f.concrete(patterned({rows, a * b}, 0.01f)).graph();
+    SCOPED_TRACE(cat("case ", time, ": ", rows, " rows of ", a, " x ", b, ", axis ", axis, ", ", dtype));
+    const tests::EmulatedGpu gpu;
+    const auto program =
+        compile::compile(passes::optimize(g).graph,
+                         {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+    ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+    const section::BlockPlan& plan = static_cast<const BlockSection*>(program->instructions[0].kernel.args.get())->plan;
+    for (const section::BlockStep& s : plan.steps) {
+      if (s.kind != section::StepKind::copy || (s.ins == 1 && !s.zeroed)) continue;
+      ++(s.partition == section::Partition::rows ? by_rows : others);
+      zeroed += s.zeroed;
+    }
+    Trial trial(program_of(g));
+    expect_same(trial, {1, 3, 7}, 0);
+  }
+  EXPECT_GT(by_rows, 20);
+  EXPECT_GT(others, 10);
+  EXPECT_GT(zeroed, 20);
+}
+
 // Planted bugs: each wait of the plan, if removed, is a race; the complete plan has none.
 TEST(Section, EveryWaitIsNeeded) {
   if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
