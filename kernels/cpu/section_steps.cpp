@@ -211,7 +211,8 @@ void SectionThread::copy_to_parts(const Step& s) {
   int64_t rest = whole.size();
   for (int i = 1; i < s.outs; ++i) rest -= view(s.first_out + i).size();
   if (rest > 0) std::memset(whole.data, 0, size_t(whole.size()) * size_of(whole.dtype));  // all dtypes: 0 is all bits 0
-  for (int i = 0; i < s.ins; ++i) copy_elements(view(s.first_in + i), view(s.first_out + 1 + i));
+  for (int i = 0; i < s.ins; ++i)
+    if (const View& part = view(s.first_out + 1 + i); part.size() > 0) copy_elements(view(s.first_in + i), part);
 }
 
 void SectionThread::gather(int first, int count, CodeOperand* to) const {

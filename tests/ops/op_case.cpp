@@ -211,7 +211,12 @@ void check_section(const ir::OpDef& op, const OpCase& c) {
     table.codes = step.codes;
     std::vector<Tensor> got;
     for (const TensorType& t : one.node().types) got.emplace_back(t);
-    const std::vector<View> ins = views(x), outs = views(got);
+    const std::vector<View> ins = views(x);
+    std::vector<View> outs = views(got);
+    for (const auto& [view, offset] : step.parts) {
+      outs.push_back(view);
+      outs.back().data = outs[0].as<char>() + offset * int64_t(size_of(view.dtype));
+    }
     std::vector<const View*> in_pointers, out_pointers;
     for (const View& v : ins) in_pointers.push_back(&v);
     for (const View& v : outs) out_pointers.push_back(&v);
