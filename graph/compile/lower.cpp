@@ -172,11 +172,14 @@ class Lowering {
         places_[index(self)] = input(self);
       return;
     }
+    // Several threads of a CPU share layers by rows, or in chunks of rows, and a step that fills parts would end this: the op's own kernel
+    // runs between two sections.
+    const bool ends_rows = selected.step && !selected.step->parts.empty() && selected.device.kind == DeviceKind::cpu && threads_ > 1;
     Work work{.name = n.op->name,
               .node = node,
               .device = selected.device,
               .kernel = selected.kernel,
-              .step = selected.step ? &*selected.step : nullptr,
+              .step = selected.step && !ends_rows ? &*selected.step : nullptr,
               .nested = selected.nested,
               .why_no_step = selected.why_no_step,
               .inputs = {},
