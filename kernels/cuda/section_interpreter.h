@@ -36,7 +36,7 @@ LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
       case StepKind::log_softmax: softmax(b, s); break;
       case StepKind::sparse_cross_entropy: good = cross_entropy(b, s) && good; break;
       case StepKind::dropout: dropout(b, s); break;
-      case StepKind::copy: copy(b.arguments, b.current); break;
+      case StepKind::copy: copy(b, s); break;
       default: break;  // products are run by chains, and the planner makes no others
     }
     between_models(b, models);

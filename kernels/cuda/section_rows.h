@@ -163,24 +163,24 @@ LAMINA_DEVICE void copy_of_type(const section::BlockCopy& c, const char* x, char
   else
     copy_elements<T, unsigned long long>(c, from, to, (unsigned long long)begin, (unsigned long long)end, thread);
 }
-// Each input to its part of the result. The next input's elements are the next threads', so that few threads wait for several. A function of
-// its own, by values, as update().
-LAMINA_CALLED void copy(const Arguments& arguments, int current) {
-  Block b(arguments, nullptr, 0);
-  b.current = current;
-  const BlockStep& s = b.step();
+// The rows of a result, before its parts are written. A function of its own, by values, as update().
+LAMINA_CALLED void zero_rows(char* y, long long begin, long long end, int element_bytes) {
+  const int word = element_bytes >= 4 ? 4 : 1;
+  for (long long at = begin + (long long)(thread_index() * word); at < end; at += kThreads * word)
+    if (word == 4)
+      *reinterpret_cast<unsigned*>(y + at) = 0;
+    else
+      y[at] = 0;
+}
+// Each input to its part of the result. The next input's elements are the next threads', so that few threads wait for several.
+LAMINA_DEVICE void copy(Block& b, const BlockStep& s) {
   const section::BlockCopy* c =
       reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at) + s.copy;
   char* y = b.out<char>(s, 0);
   const Rows rows = b.rows_of(s);
   if (s.zeroed) {
     const long long row_bytes = (long long)s.n * c->element_bytes;
-    const int word = c->element_bytes >= 4 ? 4 : 1;
-    for (long long at = rows.begin * row_bytes + (long long)(thread_index() * word); at < rows.end * row_bytes; at += kThreads * word)
-      if (word == 4)
-        *reinterpret_cast<unsigned*>(y + at) = 0;
-      else
-        y[at] = 0;
+    zero_rows(y, rows.begin * row_bytes, rows.end * row_bytes, c->element_bytes);
     sync_block();
   }
   unsigned before = 0;
