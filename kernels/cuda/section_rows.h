@@ -174,8 +174,7 @@ LAMINA_CALLED void zero_rows(char* y, long long begin, long long end, int elemen
 }
 // Each input to its part of the result. The next input's elements are the next threads', so that few threads wait for several.
 LAMINA_DEVICE void copy(Block& b, const BlockStep& s) {
-  const section::BlockCopy* c =
-      reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at) + s.copy;
+  const section::BlockCopy* c = reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at) + s.copy;
   char* y = b.out<char>(s, 0);
   const Rows rows = b.rows_of(s);
   if (s.zeroed) {

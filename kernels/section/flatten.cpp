@@ -260,9 +260,7 @@ void share_copies(Flat& flat) {
   for (size_t i = 0; i < flat.table.steps.size(); ++i) {
     Step& s = flat.table.steps[i];
     if (s.kind != StepKind::copy || flat.copied[i] > 0) continue;
-    const auto buffer = [&](int operand) -> const FlatBuffer& {
-      return flat.buffers[size_t(flat.table.operands[size_t(operand)].buffer)];
-    };
+    const auto buffer = [&](int operand) -> const FlatBuffer& { return flat.buffers[size_t(flat.table.operands[size_t(operand)].buffer)]; };
     const FlatBuffer& y = buffer(s.first_out);
     if (y.view.rank == 0 || !shared.contains(y.view.shape[0])) continue;
     const int64_t rows = y.view.shape[0], n = y.view.size() / rows, bytes = std::abs(y.range.row_bytes);

@@ -114,7 +114,8 @@ class PlanValidator {
     const bool same = s.kind == t.kind && s.partition == t.partition && s.rows == t.rows && s.k == t.k && s.n == t.n &&
                       s.replicas == t.replicas && s.extras == t.extras && s.has_bias == t.has_bias && s.has_mask == t.has_mask &&
                       s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins && s.first_out == t.first_out &&
-                      s.outs == (t.kind == StepKind::copy ? 1 : t.outs) && s.run == flat_.run_of[i] && s.link == link.kind && s.link_activation == link.activation;
+                      s.outs == (t.kind == StepKind::copy ? 1 : t.outs) && s.run == flat_.run_of[i] && s.link == link.kind &&
+                      s.link_activation == link.activation;
     require(same, cat(step_text(int(i)), " is not the table's"));
     require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks,
             cat(step_text(int(i)), " belongs to blocks that are not there"));

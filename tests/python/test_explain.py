@@ -202,3 +202,17 @@ def test_variables_behind_a_loop_are_copied_by_many_blocks():
     (launch,) = plan["launches"]
     blocks = collections.Counter(re.search(r"copy blocks (\d+\.\.\d+)", line)[1] for line in launch["details"] if " copy blocks " in line)
     assert sum(blocks.values()) >= 2 * len(net.trainable_variables) and max(blocks.values()) <= 4, blocks
+
+
+def test_an_lstms_training_step_is_one_section():
+    net, loss, sgd = lm.nn.Sequential([lm.nn.LSTM(8), lm.nn.Dense(10)]), lm.losses.SparseCrossEntropy(from_logits=True), lm.optim.SGD(0.1)
+    net(lm.ones((6, 5, 7)))
+
+    def step(x, y):
+        with lm.GradientTape() as tape:
+            cost = loss(y, net(x))
+        sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+        return cost
+
+    (launch,) = json.loads(lm.function(step).explain(lm.ones((6, 5, 7)), lm.zeros([6], dtype=lm.int32), device="null:h100").json())["launches"]
+    assert sum("scan" in line and "iterations" in line for line in launch["details"]) >= 2
