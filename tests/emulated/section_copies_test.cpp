@@ -69,56 +69,6 @@ TEST(SectionCopies, OfViewsGoByRowsIfTheyKeepThem) {
   EXPECT_GT(copies, 60);
 }
 
-// Programs of up to 48 values, narrow and wide, on shares of a block with fewer elements than threads, as many, and more than a thread has
-// at once.
-TEST(SectionCopies, InterpretsAnyProgramOnAnyShareWithTheCpusBits) {
-  std::mt19937 random(5);
-  const auto upto = [&](int64_t n) { return int64_t(random() % unsigned(n)); };
-  int longest = 0, tried = 0;
-  for (const int64_t n : {1, 37, 128, 129, 700, 1500})
-    for (const int time : {0, 1, 2, 3, 4, 5}) {
-      const int64_t rows = 2 + upto(5);
-      const bool wide = time % 2 == 0;
-      auto f = function([&](Tensor x, Tensor row, Tensor column) {
-        std::vector<Tensor> values{x, row * 1.0f, column - 0.25f};
-        if (wide) values.push_back(astype(astype(x * 100.0f, DType::i64) * 3, DType::f32));
-        const int64_t count = 3 + upto(11);
-        const auto any = [&] { return values[size_t(upto(int64_t(values.size())))]; };
-        for (int64_t i = 0; i < count; ++i) {
-          const Tensor a = any(), b = any();
-          switch (upto(7)) {
-            case 0: values.push_back(a + b); break;
-            case 1: values.push_back(a - b); break;
-            case 2: values.push_back(a * b * 0.5f); break;
-            case 3: values.push_back(maximum(a, b)); break;
-            case 4: values.push_back(sqrt(abs(a))); break;
-            case 5: values.push_back(where(a > b, a, b - 1.0f)); break;
-            default: values.push_back(a / (abs(b) + 1.0f)); break;
-          }
-        }
-        Tensor all = values[0];
-        for (size_t i = 1; i < values.size(); ++i) all = all + values[i];
-        return all;
-      });
-      const auto program =
-          program_of(f.concrete(patterned({rows, n}, 0.01f), patterned({n}, 0.02f, 1), patterned({rows, 1}, 0.03f, 2)).graph());
-      SCOPED_TRACE(cat(rows, " rows of ", n, wide ? ", wide" : ""));
-      for (size_t i = 0; i < program->instructions.size(); ++i) {
-        if (program->instructions[i].section_steps == 0) continue;
-        Trial trial(program, int(i));
-        const auto& codes = trial.table().codes;
-        if (std::ranges::any_of(trial.table().steps, [&](const auto& s) { return section::why_not_on_blocks(codes, s) != nullptr; }))
-          continue;
-        for (const auto& code : codes)
-          longest = std::max(longest, int(code.inputs.size() + code.constants.size() + code.instructions.size()));
-        expect_same(trial, {1, 2}, 0);
-        ++tried;
-      }
-    }
-  EXPECT_GE(tried, 30);
-  EXPECT_GT(longest, 30);
-}
-
 // Joins and paddings along any axis, of views too. Those that keep the rows are shared by rows, and then no block waits.
 TEST(SectionCopies, ToPartsOfAResultGoByRowsIfTheyKeepThem) {
   std::mt19937 random(5);
