@@ -41,19 +41,32 @@ Value drop_zero(const Site& s) {
   return {};
 }
 
-// The summands of a tree of additions, if all are pad_slices of the sum's type.
-bool padded_slices(const Graph& g, Value v, const TensorType& type, std::vector<const Node*>& out) {
-  const Node& node = g[v];
-  if (!(g.type(v) == type)) return false;
-  if (is(node, pad_slice)) return out.push_back(&node), true;
-  return is(node, add) && padded_slices(g, node.inputs[1], type, out) && padded_slices(g, node.inputs[0], type, out);
+// The summands of a tree of additions, of these two, if all are pad_slices of this type; empty: they are not. Few: each addition of a long
+// sum is looked at.
+std::vector<const Node*> padded_slices(const Graph& g, std::vector<Value> rest, const TensorType& type) {
+  constexpr size_t most = 64;
+  std::vector<const Node*> out;
+  for (size_t looked = 0; !rest.empty(); ++looked) {
+    const Value v = rest.back();
+    const Node& node = g[v];
+    rest.pop_back();
+    if (looked == 2 * most || !(g.type(v) == type)) return {};
+    if (is(node, pad_slice))
+      out.push_back(&node);
+    else if (is(node, add))
+      rest.insert(rest.end(), node.inputs.begin(), node.inputs.end());
+    else
+      return {};
+  }
+  return out;
 }
 
 // Gradients of slices along one axis that together are all of x, each element once: their sum joins them. x + 0 is x, except that -0
 // becomes +0.
 Value join_padded_slices(const Site& s) {
-  std::vector<const Node*> summands;
-  if (!is(s.node, add) || !padded_slices(s.to, s.in(1), s.type, summands) || !padded_slices(s.to, s.in(0), s.type, summands)) return {};
+  if (!is(s.node, add)) return {};
+  const std::vector<const Node*> summands = padded_slices(s.to, s.inputs, s.type);
+  if (summands.empty()) return {};
   const Shape& whole = s.type.shape;
   std::map<int64_t, Value> parts;  // by where they begin
   std::optional<size_t> axis;

@@ -145,10 +145,7 @@ TEST(SectionLoops, NestLoopsAndBranches) {
               [&](Tensor t, Tensor row) {
                 const Tensor next = cond(
                     sum(row) > 0.0f, [&] { return tanh(matmul(t, w)) + row; },
-                    [&] {
-                      return cond(
-                          sum(t) > 0.0f, [&] { return t - row; }, [&] { return row * 2.0f; });
-                    });
+                    [&] { return cond(sum(t) > 0.0f, [&] { return t - row; }, [&] { return row * 2.0f; }); });
                 return std::pair(next, next * 0.5f);
               },
               s, rows, {.length = -1, .reverse = true, .names = {}});
@@ -166,9 +163,7 @@ TEST(SectionLoops, TakeOneOfTwoBranches) {
   for (float v : {-1.0f, 1.0f}) {
     auto f = function([&](Tensor x, Tensor w) {
       const Tensor pred = sum(x * v) > 0.0f;
-      return cond(
-                 pred, [&] { return matmul(x, w) + 1; }, [&] { return x * 2.0f; }) +
-             0.5f;
+      return cond(pred, [&] { return matmul(x, w) + 1; }, [&] { return x * 2.0f; }) + 0.5f;
     });
     expect_one_section(f.concrete(some({5, 6}), some({6, 6}, 4)).graph(), {1, 4});
   }
@@ -378,9 +373,7 @@ TEST(SectionLoops, UnsupportedLoopsRunOnTheHost) {
       auto [end, turns] =
           while_loop([](Tensor v, Tensor) { return sum(abs(v)) > 0.2f; },
                      [](Tensor v, Tensor n) { return std::tuple(cumsum(v, 0) * 0.2f, n + 1.0f); }, std::tuple(last, tensor({0.0f}, {})));
-      return std::tuple(end, turns, outs,
-                        cond(
-                            sum(end) > 0.0f, [&] { return cumsum(end, 0); }, [&] { return cumsum(end, 1); }));
+      return std::tuple(end, turns, outs, cond(sum(end) > 0.0f, [&] { return cumsum(end, 0); }, [&] { return cumsum(end, 1); }));
     });
     const auto [a, b, c, d] = f(x, xs);
     return std::vector<std::vector<float>>{a.to_vector<float>(), b.to_vector<float>(), c.to_vector<float>(), d.to_vector<float>()};
