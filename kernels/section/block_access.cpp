@@ -112,7 +112,12 @@ class Part {
     const int64_t first = rows_.begin * strides[0], last = (rows_.end - 1) * strides[0];
     Span all{std::min(first, last), std::max(first, last) + 1};
     for (int a = 1; a < c.rank; ++a) (strides[a] < 0 ? all.begin : all.end) += (c.shape[a] - 1) * strides[a];
-    return {operand, all.begin * c.element_bytes, all.end * c.element_bytes, write, false, false};
+    return of_copy(c, operand, all, write);
+  }
+  // A part of the result begins where its first element is, which is the last one in memory if a step is negative.
+  static BlockAccess of_copy(const BlockCopy& c, int operand, Span elements, bool write) {
+    const int64_t from = write ? c.offset : 0;
+    return {operand, from + elements.begin * c.element_bytes, from + elements.end * c.element_bytes, write, false, false};
   }
   static Span reach(const BlockCopy& c, const int64_t* strides) {
     Span all{0, 1};
@@ -128,8 +133,7 @@ class Part {
         out_.push_back(rows_of_copy(c, s_.first_in + i, c.from, false));
         continue;
       }
-      const Span from = reach(c, c.from);
-      out_.push_back({s_.first_in + i, from.begin * c.element_bytes, from.end * c.element_bytes, false, false, false});
+      out_.push_back(of_copy(c, s_.first_in + i, reach(c, c.from), false));
     }
     write(0, rows_of(s_.n));
   }
@@ -148,8 +152,9 @@ class Part {
     const Span mine = share(size, s_.partition == Partition::models ? 0 : part_, s_.partition == Partition::models ? 1 : s_.blocks);
     if (mine.empty()) return;
     const Span from = dense ? mine : reach(c, c.from), to = dense ? mine : reach(c, c.to);
-    out_.push_back({s_.first_in, from.begin * c.element_bytes, from.end * c.element_bytes, false, false, false});
-    out_.push_back({s_.first_out, to.begin * c.element_bytes, to.end * c.element_bytes, true, false, !dense});
+    out_.push_back(of_copy(c, s_.first_in, from, false));
+    out_.push_back(of_copy(c, s_.first_out, to, true));
+    out_.back().shared = !dense;
   }
 
   const BlockPlaces& places_;

@@ -37,6 +37,25 @@ int steps_of(const RandomGraph& random) {
   return steps;
 }
 
+// Every plan is validated when it is made: running few graphs would leave most of them out.
+TEST(RandomGraphs, AllHaveValidPlans) {
+  if (kernels::cuda::races_are_checked()) GTEST_SKIP() << "nothing runs here that could race; lamina_emulated runs this test";
+  const EmulatedGpu gpu;
+  const int count = random_graph_count(1000, 40'000);
+  const uint64_t first = random_graph_seed(1'000'000);
+  long long steps = 0;
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    const RandomGraph random =
+        random_graph(first + uint64_t(i), {.least_nodes = 5, .most_nodes = i % 4 == 0 ? 60 : 30, .gradients = i % 2 == 0});
+    try {
+      steps += steps_of(random);
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what() << "\n" << describe(random);
+    }
+  }
+  EXPECT_GT(steps, 3 * count);
+}
+
 TEST(RandomGraphs, AgreeWithDoublePrecisionOnTheEmulatedGpu) {
   if (kernels::cuda::races_are_checked()) GTEST_SKIP() << "takes minutes when every access is looked at; lamina_emulated runs this test";
   const EmulatedGpu gpu;

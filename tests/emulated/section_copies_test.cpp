@@ -74,8 +74,8 @@ TEST(SectionCopies, ToPartsOfAResultGoByRowsIfTheyKeepThem) {
   std::mt19937 random(5);
   const auto upto = [&](int64_t n) { return int64_t(random() % unsigned(n)); };
   const DType dtypes[] = {DType::f32, DType::f64, DType::f32, DType::boolean, DType::i64};
-  int by_rows = 0, others = 0, zeroed = 0;
-  for (int time = 0; time < 60; ++time) {
+  int by_rows = 0, others = 0, zeroed = 0, backwards = 0;
+  for (int time = 0; time < 120; ++time) {
     const int64_t rows = 2 + upto(12), a = 1 + upto(5), b = 1 + upto(5);
     const size_t axis = size_t(upto(3));
     const DType dtype = dtypes[time % 5];
@@ -88,12 +88,14 @@ TEST(SectionCopies, ToPartsOfAResultGoByRowsIfTheyKeepThem) {
         widths[axis] = {upto(3), 1 + upto(2)};
         if (upto(2) == 0) widths[2].first += upto(4);
         made = pad(upto(2) == 0 ? flip(whole, {1}) : whole, widths);
-        if (dtype == DType::f32 && upto(2) == 0) {  // with zeros between
+        if (const int64_t kind = upto(4); dtype == DType::f32 && kind > 1) {  // with zeros between, or backwards
           std::vector<int64_t> begin(3), step(3, 1);
           begin[axis] = upto(2), step[axis] = 2;
           GradientTape tape;
           tape.watch(whole);
-          made = tape.gradient(sum(square(slice(whole, begin, {rows, a, b}, step))), whole)[0];
+          const Tensor seen = kind == 2 ? slice(whole, begin, {rows, a, b}, step) : flip(whole, {int(axis)});
+          made = tape.gradient(sum(square(seen)), whole)[0];
+          backwards += kind == 3;
         }
       } else {
         std::vector<Tensor> parts;
@@ -125,6 +127,7 @@ TEST(SectionCopies, ToPartsOfAResultGoByRowsIfTheyKeepThem) {
   EXPECT_GT(by_rows, 20);
   EXPECT_GT(others, 10);
   EXPECT_GT(zeroed, 20);
+  EXPECT_GT(backwards, 5);
 }
 
 }  // namespace
