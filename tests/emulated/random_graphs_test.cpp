@@ -41,7 +41,7 @@ int steps_of(const RandomGraph& random) {
 TEST(RandomGraphs, AllHaveValidPlans) {
   if (kernels::cuda::races_are_checked()) GTEST_SKIP() << "nothing runs here that could race; lamina_emulated runs this test";
   const EmulatedGpu gpu;
-  const int count = random_graph_count(1000, 40'000);
+  const int count = random_graph_count(8000, 80'000);
   const uint64_t first = random_graph_seed(1'000'000);
   long long steps = 0;
   for (int i = 0; i < count && !HasFailure(); ++i) {
