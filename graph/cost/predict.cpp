@@ -37,7 +37,7 @@ constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
 // A piece of weights, 64 x 64, in a chain that takes few rows at once, or more (in an ensemble of 100 models, each with its own weights).
 // The start of a chain, and of one that has more links than one warp finds at once.
-constexpr double kPieceCycles = 873, kPieceOfMoreRowsCycles = 3000, kChainCycles = 7700, kLongChainCycles = 4000;
+constexpr double kPieceCycles = 840, kPieceOfMoreRowsCycles = 2350, kChainCycles = 7700, kLongChainCycles = 4000;
 constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work
 constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.

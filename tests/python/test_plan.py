@@ -44,10 +44,10 @@ TEXT = """\
   rows: 1024, 128 a rank; gradients: 1,664,000 bytes of 200 Variables
   launches a rank and step, without sums: 1
   one device, all rows: 305.8 us modelled
-  sums in the step's launch, 128 sums: 124.9 us modelled, of which 5.0 us exposed communication modelled; not built yet
-  sums by NCCL beside the backward pass, 32 sums: 141.6 us modelled, of which 21.8 us exposed communication modelled
-  one sum by NCCL after the backward pass, 1 sum: 150.2 us modelled, of which 30.3 us exposed communication modelled
-  8 ranks are faster, 2.16 times as modelled
+  sums in the step's launch, 200 sums: 118.6 us modelled, of which 5.0 us exposed communication modelled; not built yet
+  sums by NCCL beside the backward pass, 32 sums: 135.4 us modelled, of which 21.7 us exposed communication modelled
+  one sum by NCCL after the backward pass, 1 sum: 143.9 us modelled, of which 30.3 us exposed communication modelled
+  8 ranks are faster, 2.26 times as modelled
 
 the program of one rank
 """

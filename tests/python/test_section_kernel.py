@@ -55,7 +55,7 @@ BARS = {
     ("section_kernel", "sm_90a"): (222, 304, 1024, 394, 42968, [6772, 392, 2397, 1239, 1320, 386, 2273]),
     ("section_kernel", "sm_100"): (198, 304, 1024, 477, 41000, [6146, 213, 2066, 682, 769, 384, 2213]),
 }
-# Cycles and instructions of one warp (section_steps.py): counted. On an H200 a layer takes 873 cycles.
+# Cycles and instructions of one warp (section_steps.py): counted. On an H200 a layer takes 840 cycles.
 WAYS = {("forward", "sm_80"): (493, 185), ("forward", "sm_90a"): (481, 189), ("gradient", "sm_80"): (463, 137), ("gradient", "sm_90a"): (497, 140),
         ("more rows", "sm_80"): (535, 272), ("more rows", "sm_90a"): (545, 275), ("chain", "sm_80"): (1928, 234), ("chain", "sm_90a"): (2015, 247),
         ("known chain", "sm_80"): (665, 117), ("known chain", "sm_90a"): (748, 132), ("first piece", "sm_80"): (427, 120), ("first piece", "sm_90a"): (460, 140),
