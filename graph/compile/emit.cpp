@@ -175,8 +175,9 @@ class Emitter {
   // for them, so each gets blocks of its own.
   std::set<size_t> last_updates(size_t begin, size_t end) const {
     std::set<size_t> found;
+    if (options_.inside) return found;
     std::set<int> read;  // storages, by later steps
-    for (size_t i = end; i-- > begin && !options_.inside;) {
+    for (size_t i = end; i-- > begin;) {
       const Work& work = in_.work[i];
       const section::Step& step = work.step->step;
       if (work.device.kind != DeviceKind::cpu && work.is_update && step.kind == section::StepKind::elementwise &&

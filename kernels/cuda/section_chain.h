@@ -1,13 +1,11 @@
 // A chain: consecutive products of a block's list. They are dense layers, or the gradients of their inputs, and each takes the result of
 // the one before. The block's warps have roles:
-//   2 compute    a column of the result each; they touch shared memory only, and meet the others once per piece of weights
-//   4 fetch      weights, biases, masks and the first product's rows
-//   1 stores     results, from shared to global memory
-//   1 announces  results to the blocks that wait for them; the fence before takes longer than a layer
+//   4 compute    half of the columns each, of half of the rows; they touch shared memory only, and meet the others once per piece of
+//   weights 2 fetch      weights, biases, masks and the first product's rows 1 stores     results, from shared to global memory 1 announces
+//   results to the blocks that wait for them; the fence before takes longer than a layer
 // A piece is up to 64 sums of up to 64 terms, whatever the layer's size, in shared memory as in the device's: a row of it is a term
-// forward, and a sum backward. While the computing warps multiply piece p, they read piece p + 1 into registers; the barrier behind p says
-// that its results are there and that piece p + 2 is. Sums go through their terms in order, as fused multiply-adds from 0: the bits of
-// kernels/cpu/tiles.h.
+// forward, and a sum backward. The barrier behind piece p says that its results are there and that piece p + 1 is. Sums go through their
+// terms in order, as fused multiply-adds from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_fetch.h"

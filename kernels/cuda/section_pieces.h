@@ -10,12 +10,14 @@ using section::LinkKind;
 
 // A step of the chain, with its addresses.
 struct alignas(16) Link {
-  // Flags beside those of a Task: rows of weights are aligned to 16 bytes; `side` is a dropout's generator; the usual case: a product of
-  // whole pieces behind another link, which waits for nothing; of a single piece.
-  static constexpr int by_fours = 256, is_dropout = 512, is_whole = 1024, is_one = 2048;
-  const float* w;         // null: no product
-  const float* side;      // bias, mask or other operand; a dropout's generator; null: none
-  int outer, activation;  // sums per row
+  // Flags beside those of a Task.
+  static constexpr int by_fours = 256,  // rows of weights are aligned to 16 bytes
+      is_dropout = 512,                 // `side` is a dropout's generator
+      is_whole = 1024,                  // a product of whole pieces only, behind another link, which waits for nothing: the usual case
+      is_one = 2048;                    // 64 sums of 64 terms
+  const float* w;                       // null: no product
+  const float* side;                    // bias, mask or other operand; a dropout's generator; null: none
+  int outer, activation;                // sums per row
   float alpha;
   int kind;          // LinkKind
   int inner, flags;  // terms of a sum, 0 without a product; flags: those of a Task that its pieces may have, too
@@ -60,9 +62,11 @@ struct Pieces {
   LAMINA_DEVICE bool last_pass() const { return row + rows_in_pass >= rows_end; }
   LAMINA_DEVICE bool is_last() const { return ends_link() && link + 1 == count && last_pass(); }
   LAMINA_DEVICE int rows() const { return least(rows_in_pass, rows_end - row); }
-  LAMINA_DEVICE void next_link() { side ^= 1, ++link, look(); }
   LAMINA_DEVICE void go_on() {
-    if (inner <= kPiece && outer <= kPiece && link + 1 < count) return next_link();
+    if (inner <= kPiece && outer <= kPiece && link + 1 < count) {  // usually the link is one piece, and another follows
+      side ^= 1, ++link;
+      return look();
+    }
     const bool sums = ends_sums(), all = ends_link(), pass = all && link + 1 == count;
     chunk = sums ? 0 : chunk + 1;
     group = all ? 0 : group + (sums ? 1 : 0);

@@ -149,7 +149,7 @@ class Part {
     int64_t size = 1;
     bool dense = true;
     for (int a = c.rank; a-- > 0; size *= c.shape[a]) dense = dense && (c.shape[a] == 1 || (c.from[a] == size && c.to[a] == size));
-    const Span mine = share(size, s_.partition == Partition::models ? 0 : part_, s_.partition == Partition::models ? 1 : s_.blocks);
+    const Span mine = share(size, part_, s_.blocks);
     if (mine.empty()) return;
     const Span from = dense ? mine : reach(c, c.from), to = dense ? mine : reach(c, c.to);
     out_.push_back(of_copy(c, s_.first_in, from, false));
