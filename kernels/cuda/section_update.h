@@ -175,14 +175,15 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
   const int columns = whole ? 2 : least(2, o.n - column);
   const long long at = (long long)row * o.n + column;
   const auto there = [&](int q) { return whole || row + q < rows.end ? columns : 0; };
-  Two sums[own] = {}, db;
-  float* const levels = with_bias ? b.scratch() : nullptr;
+  Two sums[own] = {}, values[own] = {};
+  float rate = 0;
   if (o.w) {
-    Two values[own];
     LAMINA_UNROLL
     for (int q = 0; q < own; ++q) values[q] = two_of<whole>(o.w + at + q * o.n, there(q));
-    const float rate = load_shared_between_blocks(o.rate);
-    db = sum_over_batch(o, batch, b.ring(), rows, column0, sums, levels);
+    rate = load_shared_between_blocks(o.rate);
+  }
+  const Two db = sum_over_batch(o, batch, b.ring(), rows, column0, sums, with_bias ? b.scratch() : nullptr);
+  if (o.w) {
     LAMINA_UNROLL
     for (int q = 0; q < own; ++q) {
       LAMINA_UNROLL
@@ -190,9 +191,6 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
       put_two_of<whole>(o.to + at + q * o.n, values[q], there(q));
     }
   } else {
-    db = sum_over_batch(o, batch, b.ring(), rows, column0, sums, levels);
-  }
-  if (!o.w) {
     sync_block();  // that memory becomes registers
     const Code code(b, s.code, s.first_in + 2, s.first_out, true, o.n, s.known);
     code.bring();
