@@ -73,6 +73,8 @@ def run_python(words, files, timeout, python=sys.executable):
         report = os.path.join(folder, "report.xml")
         patience = 1800 if os.environ.get("LAMINA_TEST_LONG") else 600  # seconds until a test says where it is
         command = [python, "-m", "pytest", *files, "--junitxml", report, "-o", f"faulthandler_timeout={patience}"]
+        if os.environ.get("LAMINA_TEST_LONG"):
+            command += ["--durations=40", "--durations-min=10"]
         if words:
             command += ["-k", " or ".join(words)]
         try:

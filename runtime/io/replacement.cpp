@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "runtime/core/error.h"
@@ -51,6 +52,24 @@ int locked(const std::string& path) {
   if (descriptor >= 0) ::close(descriptor);
   return -1;
 }
+
+// Lets one replacement at a time change a directory's entries, of all processes. Not every file system has locks, and a holder may be
+// halted: after a minute it goes on without one.
+class DirectoryLock {
+ public:
+  explicit DirectoryLock(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    for (int tries = 0; tries < 60'000 && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) usleep(1000);
+  }
+  ~DirectoryLock() {
+    if (descriptor_ < 0) return;
+    flock(descriptor_, LOCK_UN);  // a process forked meanwhile has the descriptor, too
+    ::close(descriptor_);
+  }
+  DirectoryLock(const DirectoryLock&) = delete;
+
+ private:
+  int descriptor_;
+};
 
 // Whether "PID-COUNT" may belong to a process that has ended. In a container PIDs recur quickly.
 bool may_be_left_over(const char* name) {
@@ -158,8 +177,11 @@ OutputFile& Replacement::file(const std::string& name) {
 void Replacement::commit() {
   if (open_) open_->finish();
   open_.reset();
-  if (is_directory_)
+  std::optional<DirectoryLock> alone;  // a file needs none: one call replaces it
+  if (is_directory_) {
     if (const int error = files_.sync_directory(made_)) failed("the folder cannot be written through to the disk", made_, error);
+    alone.emplace(parent_);
+  }
   struct stat status{};
   const bool replaces_directory = is_directory_ && lstat(path_.c_str(), &status) == 0;
   int error = replaces_directory ? files_.exchange(made_, path_) : files_.rename(made_, path_);

@@ -52,6 +52,20 @@ size_t entries_in(const std::string& path) {
   return size_t(std::distance(std::filesystem::directory_iterator(path), std::filesystem::directory_iterator()));
 }
 
+// Runs `work` in a new process, which ends with 0 if it threw nothing.
+template <class Work>
+pid_t in_a_process(Work&& work) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  try {
+    work();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    _exit(1);
+  }
+  _exit(0);
+}
+
 TEST(Replacement, LeavesOnlyTheNewDirectory) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/model";
@@ -168,14 +182,13 @@ TEST(Replacement, KilledAtAnyMomentLeavesTheOldOrTheNewOne) {
   for (int i = 0; i < kills; ++i) {
     int acknowledged[2];
     ASSERT_EQ(pipe(acknowledged), 0);
-    const pid_t child = fork();
-    if (child == 0) {
+    const pid_t child = in_a_process([&] {
       for (int version = before % 9 + 1;; version = version % 9 + 1) {
         save_version(path, version, FileSystem::real(), kSize);
         const char saved = char(version);
-        if (::write(acknowledged[1], &saved, 1) != 1) _exit(1);
+        if (::write(acknowledged[1], &saved, 1) != 1) return;
       }
-    }
+    });
     close(acknowledged[1]);
     char last = char(before);
     ASSERT_EQ(::read(acknowledged[0], &last, 1), 1);  // saves in a loop
@@ -360,24 +373,33 @@ TEST(Replacement, APowerFailureLeavesTheOldOrTheNewOne) {
   EXPECT_GT(states, 300u);
 }
 
-TEST(Replacement, TwoProcessesLeaveOneVersion) {
-  const Scratch scratch;
-  const std::string path = scratch.path() + "/model";
-  std::vector<pid_t> children;
-  for (int version = 1; version <= 4; ++version) {
-    children.push_back(fork());
-    if (children.back() == 0) {
-      for (int i = 0; i < 50; ++i) save_version(path, version);
-      _exit(0);
+TEST(Replacement, ManyProcessesAtOnceLeaveOneVersion) {
+  for (bool exchanges : {true, false}) {
+    for (int round = 0; round < 25; ++round) {  // each begins without a model
+      const Scratch scratch;
+      const std::string path = scratch.path() + "/model";
+      int gate[2];  // closed when all may begin
+      ASSERT_EQ(pipe(gate), 0);
+      std::vector<pid_t> children;
+      for (int version = 1; version <= 4; ++version)
+        children.push_back(in_a_process([&] {
+          FailingFileSystem files(0, 0, exchanges);
+          close(gate[1]);
+          char end;
+          while (::read(gate[0], &end, 1) != 0) {
+          }
+          for (int i = 0; i < 3; ++i) save_version(path, version, files);
+        }));
+      close(gate[0]), close(gate[1]);
+      for (pid_t child : children) {
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+      }
+      EXPECT_GT(version_at(path), 0);
+      EXPECT_EQ(entries_in(scratch.path()), 1u);
     }
   }
-  for (pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
-  }
-  EXPECT_GT(version_at(path), 0);
-  EXPECT_EQ(entries_in(scratch.path()), 1u);
 }
 
 }  // namespace
