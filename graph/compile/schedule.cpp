@@ -120,7 +120,9 @@ std::vector<int> schedule(const Selection& selection, int threads, bool gathers_
 
     bool early = first[size_t(i)] || n.op->effect == Effect::read ||
                  (n.op->effect == Effect::none && !host && !collective && (runs_nothing(n) || tiny(n)));
-    bool update = threads == 1 && n.op->partition == section::Partition::tiles && !assigned_to[size_t(i)].empty();
+    const bool computes_update = n.op->partition == section::Partition::tiles ||
+                                 (is_elementwise(n) && !tiny(n) && selection.nodes[size_t(i)].device.kind == DeviceKind::cpu);
+    bool update = threads == 1 && computes_update && !assigned_to[size_t(i)].empty();
     if (waits) early = update = false;
     if (update) {
       early = true;

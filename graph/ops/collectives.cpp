@@ -177,14 +177,16 @@ void run_all_reduce(const KernelCall& call, const CollectiveAttrs& a) {
   Communicator& c = communicator_for("all_reduce", a);
   const Place place = Place::of(c, call.stream);
   const std::string line = text(call.line);
-  const int64_t own = distributed::leaves_of(c, a.shards).size();
+  const distributed::Range leaves_here = distributed::leaves_of(c, a.shards);
+  const int64_t own = a.of_rows ? int64_t(distributed::roots_of(leaves_here, a.shards).size()) : leaves_here.size();
   if (call.in.empty()) return;
   if (call.in[0]->shape[0] != own)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("all_reduce: rank ", c.rank(), " has ", call.in[0]->shape[0], " leaves"),
-                                              .where = line,
-                                              .why = cat("of ", a.shards, " shards it has ", own),
-                                              .fix = "stack this rank's shards along the first axis"});
-  distributed::SumOf sum{.dtype = call.in[0]->dtype, .count = 0, .shards = a.shards, .reproducible = a.reproducible};
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("all_reduce: rank ", c.rank(), " has ", call.in[0]->shape[0], a.of_rows ? " roots" : " leaves"),
+                 .where = line,
+                 .why = cat("of ", a.shards, " shards it has ", own),
+                 .fix = "stack this rank's shards along the first axis"});
+  distributed::SumOf sum{.dtype = call.in[0]->dtype, .count = 0, .shards = a.shards, .of_roots = a.of_rows, .reproducible = a.reproducible};
   const distributed::Subject subject{.tensor = a.name, .line = line};
   if (call.in.size() == 1 || c.size() == 1) {  // nothing travels
     for (size_t i = 0; i < call.in.size(); ++i) {

@@ -19,7 +19,7 @@ struct CollectiveAttrs {
   std::vector<int64_t> routes;  // of send_receive: pairs of ranks, from and to
   std::string name;             // compared by the ranks
   bool reproducible = true;     // of all_reduce; false: the library's order of additions
-  bool of_rows = false;         // made for data_parallel, whose gradients are taken before
+  bool of_rows = false;         // made for data_parallel: gradients were taken before, and leaves added up to the rank's roots
   static constexpr auto fields =
       std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),     ir::field("rank", &CollectiveAttrs::rank),
                  ir::field("shards", &CollectiveAttrs::shards),   ir::field("root", &CollectiveAttrs::root),
@@ -27,8 +27,8 @@ struct CollectiveAttrs {
                  ir::field("of_rows", &CollectiveAttrs::of_rows), ir::field("reproducible", &CollectiveAttrs::reproducible)};
 };
 
-// Sums in the fixed tree of runtime/dist/tree.h. Each input [l,...] stacks this rank's l leaves, result i [...] is the sum of all ranks'
-// leaves of input i. All inputs have one dtype and travel together.
+// Sums in the fixed tree of runtime/dist/tree.h. Each input [l,...] stacks this rank's l leaves, or with of_rows its roots. Result i [...]
+// is the sum of all ranks' leaves of input i. All inputs have one dtype and travel together.
 std::vector<ir::Value> all_reduce(ir::Graph& g, std::vector<ir::Value> leaves, CollectiveAttrs attrs);
 // [...] -> [ranks,...].
 ir::Value all_gather(ir::Graph& g, ir::Value x, CollectiveAttrs attrs);

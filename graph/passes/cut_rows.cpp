@@ -82,7 +82,7 @@ class Cutter {
     int64_t replica;
     Value value;
   };
-  struct Sum {  // of all ranks' leaves; `value` is the leaves, and once they are exchanged their sum
+  struct Sum {  // of all ranks' leaves; `value` is this rank's roots of the tree, and once they are exchanged their sum
     Value old, value;
     double divisor;
     DType dtype;
@@ -286,37 +286,86 @@ class Cutter {
 
   void emit_leaves(int n, const RowsRule& rule) {
     const Node& node = from_[n];
-    std::vector<Value> leaves, parts;
+    std::vector<Value> parts;
+    std::vector<Range> nodes;
     for (int64_t r = 0; r < replicas(); ++r) {
-      const Range own = batch_.leaves_of(rank_of(r));
-      leaves.clear();
-      for (int64_t leaf = own.begin, end; leaf < own.end; leaf = end) {
-        const int64_t rows = batch_.rows_of_leaf(leaf).size();
-        for (end = leaf + 1; end < own.end && batch_.rows_of_leaf(end).size() == rows; ++end) {
-        }
-        if (may_stack(node, rule) && rows > 0) {
-          leaves.push_back(stacked_leaves(node, rule, {leaf, end}, r));
-          continue;
-        }
-        for (int64_t one = leaf; one < end; ++one) {
-          const Value v = copy(node, rule, batch_.rows_of_leaf(one), r);
-          leaves.push_back(ops::reshape(to_, v, ops::with_model_axis(1, to_.type(v).shape)));
-        }
-      }
-      parts.push_back(moved(joined(leaves, 0), r, 0));
+      std::vector<Value> own = leaves_of(n, rule, r);
+      if (rule.leaves == Leaves::added) own = roots_of(own, r, nodes);
+      for (Value v : own) parts.push_back(moved(v, r, 0));
     }
     stand_on(0);
-    const Value stack = joined(parts, 0);
     if (rule.leaves == Leaves::reduced) {
-      const Value all = together() ? stack : gather(stack, 0, [&](int64_t r) { return batch_.leaves_of(r).size(); });
+      Value all = joined(parts, 0);
+      if (!together()) all = gather(all, 0, [&](int64_t r) { return batch_.leaves_of(r).size(); });
       put({n, 0}, {}, 0, to_.add(*node.op, ir::make_attrs(ops::ReduceAttrs{Axes{0}, false}), {all}));
       return;
     }
-    const TensorType& type = to_.type(stack);
+    Sum sum{{n, 0}, {}, rule.divisor, node.types[0].dtype, to_.place};
+    if (together() || batch_.ranks == 1) {
+      sum.value = added(parts, nodes);
+      summed_[index(sum.old)] = sum;
+      return;
+    }
+    for (Value& v : parts) v = ops::reshape(to_, v, ops::with_model_axis(1, to_.type(v).shape));
+    sum.value = joined(parts, 0);
+    const TensorType& type = to_.type(sum.value);
     const int64_t bytes = size_of(type.shape).number() / type.shape[0].number() * int64_t(size_of(type.dtype));
     if (bytes_ + bytes > batch_.bucket_bytes) send_sums();
     bytes_ += bytes;
-    sums_.push_back({{n, 0}, stack, rule.divisor, node.types[0].dtype, to_.place});
+    sums_.push_back(sum);
+  }
+  // A replica's leaves in order, stacked along the first axis of one value or more.
+  std::vector<Value> leaves_of(int n, const RowsRule& rule, int64_t replica) {
+    const Node& node = from_[n];
+    std::vector<Value> out;
+    const Range own = batch_.leaves_of(rank_of(replica));
+    for (int64_t leaf = own.begin, end; leaf < own.end; leaf = end) {
+      const int64_t rows = batch_.rows_of_leaf(leaf).size();
+      for (end = leaf + 1; end < own.end && batch_.rows_of_leaf(end).size() == rows; ++end) {
+      }
+      if (may_stack(node, rule) && rows > 0) {
+        out.push_back(stacked_leaves(node, rule, {leaf, end}, replica));
+        continue;
+      }
+      for (int64_t one = leaf; one < end; ++one) {
+        const Value v = copy(node, rule, batch_.rows_of_leaf(one), replica);
+        out.push_back(ops::reshape(to_, v, ops::with_model_axis(1, to_.type(v).shape)));
+      }
+    }
+    return out;
+  }
+  // A replica's leaves added as far as they cover nodes of the tree; adds these nodes to `nodes`. Half types are added in f32.
+  std::vector<Value> roots_of(const std::vector<Value>& stacks, int64_t replica, std::vector<Range>& nodes) {
+    std::vector<Value> leaves, out;
+    stand_on(replica);
+    for (Value stack : stacks) {
+      if (is_half(to_.type(stack).dtype)) stack = ops::astype(to_, stack, DType::f32);
+      const Shape shape(to_.type(stack).shape.begin() + 1, to_.type(stack).shape.end());
+      for (int64_t i = 0, n = to_.type(stack).shape[0].number(); i < n; ++i)
+        leaves.push_back(ops::reshape(to_, slice(stack, {0, 1}, {i, i + 1}, 0), shape));
+    }
+    const Range own = batch_.leaves_of(rank_of(replica));
+    for (const Range& root : distributed::roots_of(own, batch_.shards)) {
+      std::vector<Range> parts;
+      for (int64_t leaf = root.begin; leaf < root.end; ++leaf) parts.push_back({leaf, leaf + 1});
+      out.push_back(added(std::span(leaves).subspan(size_t(root.begin - own.begin), parts.size()), parts));
+      nodes.push_back(root);
+    }
+    return out;
+  }
+  // The sum of nodes that cover one node of the tree.
+  Value added(std::span<const Value> values, std::span<const Range> nodes) {
+    const std::vector<uint8_t> joins = distributed::joins_of(nodes, batch_.shards);
+    std::vector<Value> stack;
+    for (size_t i = 0; i < values.size(); ++i) {
+      stack.push_back(values[i]);
+      for (int join = 0; join < joins[i]; ++join) {
+        const Value upper = stack.back();
+        stack.pop_back();
+        stack.back() = ops::add(to_, stack.back(), upper);
+      }
+    }
+    return stack.back();
   }
   // Products and sums make leaves of equally many rows as one node, in which they are models of a stack (OpDef::batch).
   static bool may_stack(const Node& node, const RowsRule& rule) {
@@ -363,7 +412,7 @@ class Cutter {
                                                           .of_rows = true});
       for (auto s = all.begin(); s != others; ++s) {
         s->value = results[size_t(s - all.begin())];
-        exchanged_[index(s->old)] = *s;
+        summed_[index(s->old)] = *s;
       }
       all.erase(all.begin(), others);
     }
@@ -372,9 +421,9 @@ class Cutter {
 
   // Where the sum is first needed: until then other work goes on beside the exchange.
   void finish_sum(Value old) {
-    if (!exchanged_.contains(index(old))) send_sums();
-    const auto found = exchanged_.find(index(old));
-    if (found == exchanged_.end()) return;
+    if (!summed_.contains(index(old))) send_sums();
+    const auto found = summed_.find(index(old));
+    if (found == summed_.end()) return;
     const Sum& sum = found->second;
     const Graph::Place place = std::exchange(to_.place, sum.place);
     Value v = sum.value;
@@ -477,7 +526,7 @@ class Cutter {
   std::vector<std::set<Cut>> wants_;      // per value
   std::vector<std::vector<Form>> forms_;  // per value
   std::vector<Sum> sums_;                 // not yet exchanged
-  std::map<size_t, Sum> exchanged_;       // per value that nothing has needed yet
+  std::map<size_t, Sum> summed_;          // per value that nothing has needed yet
   int64_t bytes_ = 0;
   int sent_ = 0;
   Value moving_;  // one that differs from call to call

@@ -1,9 +1,9 @@
 // data_parallel by rows: turns the graph of a whole batch into that of one rank, which has some rows of it. Graph -> Graph.
 //
 // Each value is whole on every rank, or cut along an axis into the ranks' rows (ir::Cut); each op's rule (OpDef::rows) says how it goes on.
-// A batch is cut into `shards` parts, part_of(rows, shards, i); a rank has neighbouring ones. What adds up rows makes a leaf per shard, and
-// the leaves of all ranks meet in all_reduce's fixed tree, so that the bits do not depend on the number of ranks. What mixes rows otherwise
-// gets them gathered. Sums that nothing needs yet travel together, in buckets.
+// A batch is cut into `shards` parts, part_of(rows, shards, i); a rank has neighbouring ones. What adds up rows makes a leaf per shard. A
+// fixed tree adds the leaves, so that the bits do not depend on the number of ranks: each rank as far as its own go, all_reduce the rest.
+// What mixes rows otherwise gets them gathered. Sums that nothing needs yet travel together, in buckets.
 #pragma once
 #include "graph/passes/passes.h"
 

@@ -22,6 +22,11 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand
   return Descent{w - 1, *reinterpret_cast<const float*>(extras[rate - 1].data)};
 }
 
+// Whether the program's result is the gradient itself.
+static bool is_gradient(const ElementwiseCode& code) {
+  return code.instructions.empty() && code.outputs.size() == 1 && code.outputs[0] == 0;
+}
+
 bool is_flat(const CodeOperand* in, int count) {
   return std::all_of(in, in + count,
                      [](const CodeOperand& o) { return o.broadcast == Broadcast::full || o.broadcast == Broadcast::scalar; });
@@ -54,6 +59,10 @@ void update_weights(const Tiles& tiles, const UpdateOperands& u, const Elementwi
     dense_grad_weight(tiles, u.x, u.dz, reinterpret_cast<float*>(out[0].data) + at, weight_rows, u.rows, u.k, u.n, w + at, descent->rate);
     return;
   }
+  if (is_gradient(code)) {
+    float* to = reinterpret_cast<float*>(out[0].data) + weight_rows.begin * u.n;
+    return dense_grad_weight(tiles, u.x, u.dz, to, weight_rows, u.rows, u.k, u.n, nullptr, 0);
+  }
   constexpr int64_t most = 4096;  // floats of a strip: half of the smallest L1
   const int64_t strip = std::max<int64_t>(6, most / u.n / 6 * 6);
   float* dw = thread_scratch(Scratch::strip, std::min(strip, weight_rows.size()) * u.n);
@@ -80,6 +89,7 @@ void update_by(const Tiles& tiles, const float* gradient, const ElementwiseCode&
 void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
                  const CodeOperand* out) {
   if (u.n == 0 || code.outputs.empty()) return;
+  if (is_gradient(code)) return dense_grad_bias(tiles, u.dz, reinterpret_cast<float*>(out[0].data), u.rows, u.n);
   float* db = thread_scratch(Scratch::strip, u.n);
   dense_grad_bias(tiles, u.dz, db, u.rows, u.n);
   update_by(tiles, db, code, extras, out, {0, u.n}, u.n);

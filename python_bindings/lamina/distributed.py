@@ -122,7 +122,7 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
     Each rank calls it with its rows, as `shard` with the same `shards` gives them, along axis 0 of all tensors among the arguments. in_axes:
     another axis, or None for arguments that are the same on every rank; one for all positional arguments or one for each, as in lm.vmap.
     Numbers and Variables are the same on every rank: create Variables with one seed. Results without rows are the same on every rank;
-    results with rows are this rank's rows. The gradient is taken inside of step.
+    results with rows are this rank's rows. The gradient is taken inside of step: with several ranks, a tape outside is an error.
 
     devices: in one process, names of devices with a replica each, such as ["cpu:0", "cpu:1"] (lm.config.set_virtual_devices); arguments and
     results are then whole batches, and the bits those of ranks.

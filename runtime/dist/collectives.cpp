@@ -26,22 +26,26 @@ size_t bytes_of(const char* op, DType dtype, int64_t count, int64_t times, Subje
 }
 
 // The sums of this rank's roots: addresses of `count` elements of `wire` each, in leaves or in `room`.
-std::vector<const void*> root_sums(const Place& at, const SumOf& sum, DType wire, Range own, std::span<const Range> roots,
-                                   const void* leaves, std::optional<Place::Room>& room) {
+std::vector<const void*> root_sums(const Place& at, const SumOf& sum, DType wire, std::span<const Range> roots, const void* leaves,
+                                   std::optional<Place::Room>& room) {
   const size_t leaf = size_t(sum.count) * size_of(sum.dtype), root = size_t(sum.count) * size_of(wire);
-  const auto leaf_at = [&](int64_t number) { return static_cast<const char*>(leaves) + size_t(number - own.begin) * leaf; };
-  const auto is_leaf = [&](const Range& r) { return r.size() == 1 && wire == sum.dtype; };
-  room.emplace(at, root * size_t(std::count_if(roots.begin(), roots.end(), [&](const Range& r) { return !is_leaf(r); })));
+  const auto is_there = [&](const Range& r) { return (r.size() == 1 || sum.of_roots) && wire == sum.dtype; };
+  room.emplace(at, root * size_t(std::count_if(roots.begin(), roots.end(), [&](const Range& r) { return !is_there(r); })));
   std::vector<const void*> out;
+  const char* from = static_cast<const char*>(leaves);
   char* to = room->data();
   for (const Range& r : roots) {
-    if (is_leaf(r)) {
-      out.push_back(leaf_at(r.begin));
-      continue;
-    }
     std::vector<Range> parts;
     std::vector<const void*> arrays;
-    for (int64_t i = r.begin; i < r.end; ++i) parts.push_back({i, i + 1}), arrays.push_back(leaf_at(i));
+    for (int64_t i = r.begin; i < r.end; i = parts.back().end) {
+      parts.push_back({i, sum.of_roots ? r.end : i + 1});
+      arrays.push_back(from);
+      from += leaf;
+    }
+    if (is_there(r)) {
+      out.push_back(arrays[0]);
+      continue;
+    }
     const std::vector<uint8_t> joins = joins_of(parts, sum.shards);
     at.add({.from = sum.dtype, .to = wire, .count = sum.count, .joins = joins.data()}, arrays, to);
     out.push_back(to);
@@ -66,18 +70,9 @@ class RootExchange {
   void run(const void* leaves, void* result, Wanted wanted) {
     const int self = c_.rank();
     std::optional<Place::Room> room;
-    const Range own = part_of(sum_.shards, c_.size(), self), mine = wanted(self);
+    const Range mine = wanted(self);
     const size_t unit = size_of(wire_), piece = size_t(mine.size()) * unit;
-    if (c_.size() == 1) {
-      std::vector<Range> parts;
-      for (int64_t i = 0; i < sum_.shards; ++i) parts.push_back({i, i + 1});
-      const std::vector<uint8_t> joins = joins_of(parts, sum_.shards);
-      std::vector<const void*> arrays;
-      for (size_t i = 0; i < parts.size(); ++i)
-        arrays.push_back(static_cast<const char*>(leaves) + i * size_t(sum_.count) * size_of(sum_.dtype));
-      return at_.add({.from = sum_.dtype, .to = sum_.dtype, .count = sum_.count, .joins = joins.data()}, arrays, result);
-    }
-    const std::vector<const void*> sums = root_sums(at_, sum_, wire_, own, of_rank_[size_t(self)], leaves, room);
+    const std::vector<const void*> sums = root_sums(at_, sum_, wire_, of_rank_[size_t(self)], leaves, room);
     Place::Room received(at_, piece * (all_.size() - sums.size()));
     std::vector<Transfer> transfers;
     std::vector<const void*> pieces;
@@ -112,7 +107,7 @@ class RootExchange {
   std::vector<uint8_t> joins_;
 };
 
-// Each rank adds its leaves one after the other; the library adds the ranks' sums.
+// Each rank adds what it has one after the other; the library adds the ranks' sums.
 void sum_by_library(const Place& at, const SumOf& sum, const void* leaves, void* result) {
   const DType wire = is_half(sum.dtype) ? DType::f32 : sum.dtype;
   const size_t leaf = size_t(sum.count) * size_of(sum.dtype);
@@ -120,7 +115,8 @@ void sum_by_library(const Place& at, const SumOf& sum, const void* leaves, void*
   Place::Room room(at, wire == sum.dtype ? 0 : size_t(sum.count) * size_of(wire));
   void* added = wire == sum.dtype ? result : room.data();
   std::vector<const void*> arrays;
-  for (int64_t i = 0; i < own.size(); ++i) arrays.push_back(static_cast<const char*>(leaves) + size_t(i) * leaf);
+  const size_t given = sum.of_roots ? roots_of(own, sum.shards).size() : size_t(own.size());
+  for (size_t i = 0; i < given; ++i) arrays.push_back(static_cast<const char*>(leaves) + i * leaf);
   at.add({.from = sum.dtype, .to = wire, .count = sum.count, .joins = one_by_one(arrays.size()).data()}, arrays, added);
   at.sum(wire, added, sum.count);
   if (wire == sum.dtype) return;

@@ -29,11 +29,12 @@ struct SumOf {
   DType dtype = DType::f32;
   int64_t count = 0;                // elements of a leaf
   int64_t shards = kDefaultShards;  // leaves of all ranks
+  bool of_roots = false;            // a rank passes the sums of its roots_of() in place of its leaves
   bool reproducible = true;         // false: MPI or NCCL adds the ranks' sums of f32, f64 and half types, in its own order
 };
 // The leaves of rank r are part_of(shards, size, r).
 LAMINA_API Range leaves_of(const Communicator& c, int64_t shards);
-// `leaves`: this rank's, one after the other. `result`: the sum, on every rank. They may not overlap.
+// `leaves`: this rank's, or its roots, one after the other. `result`: the sum, on every rank. They may not overlap.
 LAMINA_API void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* result, Subject subject = {});
 // Each rank gets its slice of the sum: part_of(count, size, rank).
 LAMINA_API void reduce_scatter(const Place& at, const SumOf& sum, const void* leaves, void* slice, Subject subject = {});

@@ -114,11 +114,17 @@ def test_bad_arguments_are_errors_that_say_what_to_do():
     with pytest.raises(lm.errors.InvalidArgument, match="all_reduce: shards 0 is not a whole number"):
         d.all_reduce(array(2), shards=0)
     assert repr(step) == "<lm.distributed.data_parallel of <lambda>, 0 graphs>"
-    w = lm.Variable(array(3))
-    with pytest.raises(lm.errors.InvalidArgument, match="take the gradient inside of the function that data_parallel gets"):
+
+
+def test_a_tape_outside_sees_one_rank():
+    """With several ranks it is an error: tests/errors/data_parallel.txt."""
+    w, x = lm.Variable(array(3)), array(21, 3)
+    gradients = []
+    for function in (lambda x: lm.mean(x @ w), d.data_parallel(lambda x: lm.mean(x @ w))):
         with lm.GradientTape() as tape:
-            loss = d.data_parallel(lambda x: lm.mean(x @ w))(array(4, 3))
-        tape.gradient(loss, w)
+            loss = function(x)
+        gradients.append(tape.gradient(loss, w).numpy())
+    np.testing.assert_allclose(*gradients, rtol=1e-6)
 
 
 def bits_of_ranks(program, folder, ranks=RANKS, seconds=120):

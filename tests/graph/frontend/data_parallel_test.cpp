@@ -89,13 +89,14 @@ TEST(DataParallel, BucketsOfGradientsLeaveTheBits) {
     for (const int ranks : {1, 2, 3}) EXPECT_EQ(trained(ranks, 21, 5, buckets), one) << ranks << " ranks, " << buckets << " buckets";
 }
 
+// Of two ranks each sends one root of the tree, whose sum has one order; of three, each sends two.
 TEST(DataParallel, SumsByTheLibraryAreNearTheTrees) {
   const std::vector<float> one = trained(1, 21, 5);
   for (const int ranks : {1, 2, 3}) {
     const std::vector<float> many = trained(ranks, 21, 5, 2, false);
     ASSERT_EQ(many.size(), one.size());
     for (size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(many[i], one[i], 2e-3) << ranks << " ranks, number " << i;
-    EXPECT_EQ(many == one, ranks == 1) << ranks << " ranks";
+    EXPECT_EQ(many == one, ranks < 3) << ranks << " ranks";
   }
 }
 
@@ -199,7 +200,7 @@ TEST(DataParallelErrors, MatchTheirTexts) {
       {"no argument with rows", text_with(1, [&](dist::Communicator&) { dist::data_parallel(mean_of)(zeros({})); })},
       {"a collective inside",
        text_with(1, [&](dist::Communicator&) { dist::data_parallel([](Tensor x) { return dist::all_reduce(x); })(zeros({2})); })},
-      {"a tape outside", text_with(1,
+      {"a tape outside", text_with(2,
                                    [&](dist::Communicator&) {
                                      Variable w(full({2}, 1), "w");
                                      GradientTape tape;
