@@ -195,9 +195,9 @@ class SectionModel {
   double cycles_of_update(const BlockStep& s) const {
     const bool by_models = s.partition == section::Partition::models;
     const double models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1,
-                 rows = std::ceil(double(s.k) / (by_models ? 1 : s.blocks));
-    const double whole_columns = std::floor(double(s.n) / section::kUpdateColumns),
-                 columns = std::ceil(double(s.n) / section::kUpdateColumns);
+                 rows = std::ceil(double(s.k) / (by_models ? 1 : section::parts_of(s)));
+    const double own = section::update_columns(s, 0).size();  // the first part has the most
+    const double whole_columns = std::floor(own / section::kUpdateColumns), columns = std::ceil(own / section::kUpdateColumns);
     const double large = std::floor(rows / (2 * section::kUpdateRows)), all = std::ceil(rows / section::kUpdateRows);
     const double tiles = whole_columns * (all - 2 * large) + (columns - whole_columns) * all;
     // A thread has four or eight rows of two columns.

@@ -212,9 +212,11 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
   b.current = current, b.model = model;
   const BlockStep& s = b.step();
   const bool by_models = s.partition == Partition::models;
-  const int part = by_models ? 0 : int(block_index()) - s.first_block, parts = by_models ? 1 : s.blocks;
+  const int number = by_models ? 0 : int(block_index()) - s.first_block, parts = by_models ? 1 : section::parts_of(s),
+            part = s.column_parts == 1 ? number : number / s.column_parts;
   Operands o{.x = b.in<const float>(s, 0), .dz = b.in<const float>(s, 1), .batch = s.rows, .k = s.k, .n = s.n};
   const Rows mine = by_models ? Rows{0, o.k} : section::share(o.k, s.each, part, parts);
+  const section::Share<int> columns = section::update_columns(s, number - part * s.column_parts);
   const bool has_bias = s.has_bias && part == parts - 1;
   const bool with_tiles = has_bias && s.code >= 0 && !mine.empty() && o.n > 1 && o.batch > 0;
   if (s.code >= 0) {
@@ -222,7 +224,7 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
       o.w = b.in<const float>(s, 1 + s.descent_w), o.rate = b.in<const float>(s, 1 + s.descent_rate), o.to = b.out<float>(s, 0);
     const auto of = [](const void* p) { return unsigned(reinterpret_cast<size_t>(p)); };
     const bool whole = ((o.k | o.n | mine.begin) & 3) == 0 && ((of(o.x) | of(o.dz)) & 15) == 0 && ((of(o.w) | of(o.to)) & 7) == 0;
-    for (int column0 = 0; column0 < o.n; column0 += kTileColumns) {
+    for (int column0 = columns.begin; column0 < columns.end; column0 += kTileColumns) {
       for (int begin = mine.begin; begin < mine.end;) {
         const int left = mine.end - begin;
         const bool with_bias = with_tiles && begin == mine.begin, fits = whole && column0 + kTileColumns <= o.n;
@@ -236,7 +238,7 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
       }
     }
   }
-  if (!has_bias || with_tiles) return;
+  if (!has_bias || with_tiles || columns.begin > 0) return;
   for (int first = 0; first < o.n; first += kThreads) {
     const int column = first + int(thread_index());
     const bool active = column < o.n;

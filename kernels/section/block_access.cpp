@@ -59,7 +59,8 @@ class Part {
     if (of.empty()) return;
     switch (places_.operands[s_.first_in + i].broadcast) {
       case Broadcast::full: return read(i, of, ahead);
-      case Broadcast::row: return read(i, {0, n}, ahead);
+      case Broadcast::row:
+        return read(i, of.size() < n && of.begin / n == (of.end - 1) / n ? Span{of.begin % n, (of.end - 1) % n + 1} : Span{0, n}, ahead);
       case Broadcast::column: return read(i, {of.begin / n, (of.end - 1) / n + 1}, ahead);
       case Broadcast::scalar: return read(i, {0, 1}, ahead);
     }
@@ -77,19 +78,29 @@ class Part {
 
   void update() {
     const bool alone = s_.partition == Partition::models;
-    const int part = alone ? 0 : part_, parts = alone ? 1 : s_.blocks;
+    const int part = alone ? 0 : part_ / s_.column_parts, parts = alone ? 1 : parts_of(s_);
+    const Share<int> own = update_columns(s_, alone ? 0 : part_ % s_.column_parts);
+    const Span rows = share<int64_t>(s_.k, part, parts), columns{own.begin, own.end};
     int results = 0;
     if (s_.code >= 0) {
-      const Span rows = share<int64_t>(s_.k, part, parts), elements{rows.begin * s_.n, rows.end * s_.n};
       results = places_.codes[s_.code + 3];
-      if (!elements.empty()) read(0, {0, int64_t(s_.rows) * s_.k}), read(1, {0, int64_t(s_.rows) * s_.n});
-      for (int i = 0; i < s_.extras; ++i) read_broadcast(2 + i, elements, s_.n);
-      for (int i = 0; i < results; ++i) write(i, elements);
+      if (!rows.empty() && !columns.empty()) read(0, {0, int64_t(s_.rows) * s_.k}), read(1, {0, int64_t(s_.rows) * s_.n});
+      // Rows that are whole are one stretch of bytes.
+      const int64_t step = s_.column_parts > 1 ? 1 : std::max<int64_t>(rows.size(), 1);
+      for (int64_t row = rows.begin; row < rows.end; row += step) {
+        const Span elements{row * s_.n + columns.begin, (row + step - 1) * s_.n + columns.end};
+        for (int i = 0; i < s_.extras; ++i) read_broadcast(2 + i, elements, s_.n);
+        for (int i = 0; i < results; ++i) write(i, elements);
+      }
     }
     if (!s_.has_bias || part != parts - 1) return;
+    const bool by_columns = s_.code >= 0 && !rows.empty() && s_.n > 1 && s_.rows > 0;
+    if (!by_columns && columns.begin > 0) return;
+    const Span of_bias = by_columns ? columns : Span{0, s_.n};
     read(1, {0, int64_t(s_.rows) * s_.n});
-    for (int i = 2 + s_.extras; i < s_.ins; ++i) read_broadcast(i, {0, s_.n}, s_.n);
-    for (int i = results; i < s_.outs; ++i) write(i, {0, s_.n});
+    for (int i = 2 + s_.extras; i < s_.ins; ++i)
+      read(i, places_.operands[s_.first_in + i].broadcast == Broadcast::scalar ? Span{0, 1} : of_bias);
+    for (int i = results; i < s_.outs; ++i) write(i, of_bias);
   }
 
   void elementwise() {

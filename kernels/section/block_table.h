@@ -102,11 +102,21 @@ struct BlockStep {
   LinkKind link = LinkKind::none;
   Activation link_activation = Activation::none;
   int8_t known = kInterpreted, known2 = kInterpreted;  // what code and code2 are
-  int32_t each = 0;  // what each block has at least: models, rows of an update's weights or rows of the batch. A GPU divides slowly
+  int32_t each = 0;          // what each part has at least: models, rows of an update's weights or rows of the batch. A GPU divides slowly
+  int32_t column_parts = 1;  // of an update's weights. So many neighbouring blocks share the same rows
 };
+LAMINA_SCALAR constexpr int parts_of(const BlockStep& s) { return s.column_parts == 1 ? s.blocks : s.blocks / s.column_parts; }
+// What the parts share.
 constexpr int shared_count(const BlockStep& s) {
   if (s.partition == Partition::models) return s.replicas;
   return s.kind == StepKind::dense_update ? s.k : s.rows;
+}
+// The columns of an update's weights that a part has: whole tiles.
+LAMINA_SCALAR constexpr Share<int> update_columns(const BlockStep& s, int part) {
+  if (s.column_parts == 1) return {0, s.n};
+  const Share<int> tiles = share((s.n + kUpdateColumns - 1) / kUpdateColumns, part, s.column_parts);
+  const int end = tiles.end * kUpdateColumns;
+  return {tiles.begin * kUpdateColumns, end < s.n ? end : s.n};
 }
 struct BlockOperand {
   int32_t buffer = 0;

@@ -35,9 +35,12 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* ex
   return Descent{w, rate};
 }
 
+int64_t column_tiles(const Step& s) {
+  return s.kind == StepKind::dense_update && s.code >= 0 ? std::max(1, (s.n + kUpdateColumns - 1) / kUpdateColumns) : 1;
+}
 // How many blocks this update justifies.
 int64_t blocks_worth(const Step& s) {
-  if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows);
+  if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows) * column_tiles(s);
   constexpr int64_t worth_a_block = 5120;  // elements
   return std::clamp<int64_t>(int64_t(s.rows) * s.n / worth_a_block, 1, 16);
 }
@@ -127,7 +130,9 @@ class Planner {
       out.blocks = models_;
     } else if (is_update(s)) {
       if (plan_.helpers == 0) return;
-      const int blocks = int(std::min<int64_t>(plan_.helpers, blocks_worth(s)));
+      int blocks = int(std::min<int64_t>(plan_.helpers, blocks_worth(s)));
+      out.column_parts = int32_t(std::min<int64_t>(column_tiles(s), blocks));
+      blocks -= blocks % out.column_parts;
       if (next_helper_ + blocks > plan_.helpers) next_helper_ = 0;
       out.first_block = plan_.spines + next_helper_, out.blocks = blocks;
       next_helper_ += blocks;
@@ -178,7 +183,7 @@ class Planner {
     const LinkOf link = link_of(table_, s);
     out.link = link.kind, out.link_activation = link.activation;
     assign(s, number, out);
-    out.each = shared_count(out) / out.blocks;
+    out.each = shared_count(out) / parts_of(out);
     if (s.kind == StepKind::dense_update) {
       const Operand* extras = table_.operands.data() + s.first_in + 2;
       if (s.code >= 0)

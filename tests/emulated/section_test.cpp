@@ -338,6 +338,34 @@ TEST(Section, UpdatesTilesOfEverySize) {
   }
 }
 
+// Blocks share the weights of wide layers by rows and columns, and the biases by columns: as many as there are.
+TEST(Section, SharesUpdatesByRowsAndColumns) {
+  for (const float momentum : {0.0f, 0.9f}) {
+    const auto layers = std::make_shared<std::vector<Variable>>();
+    layers->push_back(Variable(patterned({40, 150}, 0.01f), "kernel"));
+    layers->push_back(Variable(patterned({150}, 0.02f), "bias"));
+    layers->push_back(Variable(patterned({150, 70}, 0.01f, 3), "kernel"));
+    const auto optimizer = std::make_shared<optim::SGD>(0.1, momentum);
+    auto step = function([layers, optimizer](Tensor x, Tensor y) {
+      GradientTape tape;
+      const auto& v = *layers;
+      const Tensor cost = mean(square(matmul(tanh(matmul(x, v[0]) + v[1]), v[2]) - y));
+      optimizer->apply_gradients(tape.gradient(cost, v), v);
+      return cost;
+    });
+    Trial trial(program_of(step.concrete(patterned({5, 40}, 0.05f), patterned({5, 70}, 0.05f)).graph()));
+    std::set<std::pair<int, int>> shares;  // parts of rows, parts of columns
+    for (const int blocks : {4, 5, 7, 12, 24}) {
+      for (const section::BlockStep& s : trial.plan(blocks)->plan.steps)
+        if (s.kind == section::StepKind::dense_update) shares.insert({section::parts_of(s), s.column_parts});
+      expect_same_within(trial, blocks);
+    }
+    std::string text;
+    for (const auto& [rows, columns] : shares) text += cat(rows, " x ", columns, ", ");
+    EXPECT_EQ(text, "1 x 2, 1 x 3, 2 x 2, 2 x 3, 4 x 2, 5 x 2, ");
+  }
+}
+
 // A user's traced function: Variables live on the GPU, a call is one launch, and training equals the CPU's.
 TEST(Section, ATracedTrainingStepIsOneLaunch) {
   const tests::EmulatedGpu gpu;
