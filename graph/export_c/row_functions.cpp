@@ -46,16 +46,32 @@ constexpr const char* kMadd =
 }
 )";
 
-// c[m,n] += a[m,k] b[n,k]^T: columns of b lie in rows, and are turned 64 at a time into t[64 k].
+// c[m,n] += a[m,k] b[n,k]^T: columns of b lie in rows, and are turned 64 at a time into t[64 k]. Four rows are interleaved in two loops
+// along memory, which every compiler makes vector code of.
 constexpr const char* kMaddTurned =
-    R"(static void lm_madd_turned_$S(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const $T *restrict a, ptrdiff_t ai, ptrdiff_t ak,
+    R"(static void lm_turn_$S(ptrdiff_t n, ptrdiff_t k, const $T *restrict b, ptrdiff_t bj, $T *restrict t) { /* t[l,j] = b[j,l] */
+  $T u[64], v[64];
+  ptrdiff_t i, j, l;
+  for (j = 0; j + 4 <= n; j += 4) {
+    const $T *restrict b0 = b + j * bj, *restrict b1 = b0 + bj, *restrict b2 = b1 + bj, *restrict b3 = b2 + bj;
+    for (l = 0; l + 16 <= k; l += 16) {
+      for (i = 0; i < 16; ++i) u[2 * i] = b0[l + i], u[2 * i + 1] = b2[l + i];
+      for (i = 0; i < 16; ++i) u[32 + 2 * i] = b1[l + i], u[33 + 2 * i] = b3[l + i];
+      for (i = 0; i < 32; ++i) v[2 * i] = u[i], v[2 * i + 1] = u[32 + i];
+      for (i = 0; i < 16; ++i) memcpy(t + (l + i) * 64 + j, v + 4 * i, 4 * sizeof *v);
+    }
+    for (l = k - k % 16; l < k; ++l) t[l * 64 + j] = b0[l], t[l * 64 + j + 1] = b1[l], t[l * 64 + j + 2] = b2[l], t[l * 64 + j + 3] = b3[l];
+  }
+  for (; j < n; ++j)
+    for (l = 0; l < k; ++l) t[l * 64 + j] = b[j * bj + l];
+}
+static void lm_madd_turned_$S(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const $T *restrict a, ptrdiff_t ai, ptrdiff_t ak,
                                const $T *restrict b, ptrdiff_t bj, $T *restrict c, ptrdiff_t ci, $T *restrict t) {
   /* c[m,n] += a[m,k] b[n,k]^T */
-  ptrdiff_t j, l, j0;
+  ptrdiff_t j0;
   for (j0 = 0; j0 < n; j0 += 64) {
     const ptrdiff_t columns = n - j0 < 64 ? n - j0 : 64;
-    for (l = 0; l < k; ++l)
-      for (j = 0; j < columns; ++j) t[l * 64 + j] = b[(j0 + j) * bj + l];
+    lm_turn_$S(columns, k, b + j0 * bj, bj, t);
     lm_madd_$S(m, columns, k, a, ai, ak, t, 64, c + j0, ci);
   }
 }
