@@ -335,23 +335,50 @@ class Cutter {
     return out;
   }
   // A replica's leaves added as far as they cover nodes of the tree; adds these nodes to `nodes`. Half types are added in f32.
-  std::vector<Value> roots_of(const std::vector<Value>& stacks, int64_t replica, std::vector<Range>& nodes) {
-    std::vector<Value> leaves, out;
-    stand_on(replica);
-    for (Value stack : stacks) {
-      if (is_half(to_.type(stack).dtype)) stack = ops::astype(to_, stack, DType::f32);
-      const Shape shape(to_.type(stack).shape.begin() + 1, to_.type(stack).shape.end());
-      for (int64_t i = 0, n = to_.type(stack).shape[0].number(); i < n; ++i)
-        leaves.push_back(ops::reshape(to_, slice(stack, {0, 1}, {i, i + 1}, 0), shape));
-    }
+  std::vector<Value> roots_of(std::vector<Value> stacks, int64_t replica, std::vector<Range>& nodes) {
+    constexpr int64_t kMostOneByOne = 16;  // more leaves would make large graphs
     const Range own = batch_.leaves_of(rank_of(replica));
+    stand_on(replica);
+    for (Value& stack : stacks)
+      if (is_half(to_.type(stack).dtype)) stack = ops::astype(to_, stack, DType::f32);
+    if (own.size() > kMostOneByOne) stacks = {joined(stacks, 0)};
+    std::vector<Value> leaves, out;
+    if (own.size() <= kMostOneByOne)
+      for (Value stack : stacks) split(stack, leaves);
     for (const Range& root : distributed::roots_of(own, batch_.shards)) {
+      int64_t width = 1;
+      std::vector<Value> of_root;
+      if (leaves.empty()) {
+        Value stack = slice(stacks[0], {0, 1}, root, own.begin);
+        for (; rows_in(stack) > kMostOneByOne; width *= 2) stack = added_in_pairs(stack);
+        split(stack, of_root);
+      } else {
+        of_root.assign(leaves.begin() + (root.begin - own.begin), leaves.begin() + (root.end - own.begin));
+      }
       std::vector<Range> parts;
-      for (int64_t leaf = root.begin; leaf < root.end; ++leaf) parts.push_back({leaf, leaf + 1});
-      out.push_back(added(std::span(leaves).subspan(size_t(root.begin - own.begin), parts.size()), parts));
+      for (int64_t at = root.begin; at < root.end; at += width) parts.push_back({at, std::min(at + width, root.end)});
+      out.push_back(added(of_root, parts));
       nodes.push_back(root);
     }
     return out;
+  }
+  int64_t rows_in(Value stack) const { return to_.type(stack).shape[0].number(); }
+  // Appends the entries of the first axis.
+  void split(Value stack, std::vector<Value>& out) {
+    const Shape shape(to_.type(stack).shape.begin() + 1, to_.type(stack).shape.end());
+    for (int64_t i = 0; i < rows_in(stack); ++i) out.push_back(ops::reshape(to_, slice(stack, {0, 1}, {i, i + 1}, 0), shape));
+  }
+  // [n,...] -> [(n + 1) / 2,...]: entries 0 + 1, 2 + 3, ...; a last one without a partner stays.
+  Value added_in_pairs(Value stack) {
+    const int64_t n = rows_in(stack), pairs = n / 2;
+    const auto every_second = [&](int64_t first) {
+      std::vector<int64_t> begin(to_.type(stack).shape.size()), end, step(begin.size(), 1);
+      for (Dim d : to_.type(stack).shape) end.push_back(d.number());
+      begin[0] = first, end[0] = 2 * pairs, step[0] = 2;
+      return ops::slice(to_, stack, std::move(begin), std::move(end), std::move(step));
+    };
+    const Value sums = ops::add(to_, every_second(0), every_second(1));
+    return n % 2 == 0 ? sums : ops::concat(to_, {sums, slice(stack, {0, 1}, {n - 1, n}, 0)}, 0);
   }
   // The sum of nodes that cover one node of the tree.
   Value added(std::span<const Value> values, std::span<const Range> nodes) {

@@ -39,7 +39,7 @@ Tensor own_rows(const dist::Communicator& c, const std::vector<float>& all, int6
 }
 
 // The weights and losses of a small network with statistics of the batch and dropout after some steps of Adam, on rank 0.
-std::vector<float> trained(int ranks, int64_t rows, int steps, int64_t buckets = 0, bool reproducible = true) {
+std::vector<float> trained(int ranks, int64_t rows, int steps, const dist::DataParallelOptions& options = {}) {
   const std::vector<float> xs = noise(rows * 6, 1), ys = noise(rows * 3, 2);
   std::vector<float> out;
   dist::run_ranks(ranks, [&](dist::Communicator& c) {
@@ -56,10 +56,10 @@ std::vector<float> trained(int ranks, int64_t rows, int steps, int64_t buckets =
           adam.apply_gradients(tape.gradient(cost, w, v, b), {w, v, b});
           return std::pair(cost, max(out_of, Axes{0}));
         },
-        {.buckets = buckets, .reproducible = reproducible});
+        options);
     std::vector<float> mine;
     for (int i = 0; i < steps; ++i) {
-      const auto [cost, most] = step(own_rows(c, xs, 6), own_rows(c, ys, 3));
+      const auto [cost, most] = step(own_rows(c, xs, 6, options.shards), own_rows(c, ys, 3, options.shards));
       for (const Tensor& t : {cost, most})
         for (float value : t.to_vector<float>()) mine.push_back(value);
     }
@@ -83,17 +83,27 @@ TEST(DataParallel, TrainsWithTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
+// A rank with many shards adds them level by level.
+TEST(DataParallel, AnyNumberOfShardsGivesTheSameBitsOnAnyNumberOfRanks) {
+  for (const int64_t shards : {5, 17, 40, 77}) {
+    const std::vector<float> one = trained(1, 101, 3, {.shards = shards});
+    for (const int ranks : {2, 3, 5})
+      EXPECT_EQ(trained(ranks, 101, 3, {.shards = shards}), one) << ranks << " ranks, " << shards << " shards";
+  }
+}
+
 TEST(DataParallel, BucketsOfGradientsLeaveTheBits) {
   const std::vector<float> one = trained(1, 21, 5);
   for (const int64_t buckets : {1, 2, 3, 100})
-    for (const int ranks : {1, 2, 3}) EXPECT_EQ(trained(ranks, 21, 5, buckets), one) << ranks << " ranks, " << buckets << " buckets";
+    for (const int ranks : {1, 2, 3})
+      EXPECT_EQ(trained(ranks, 21, 5, {.buckets = buckets}), one) << ranks << " ranks, " << buckets << " buckets";
 }
 
 // Of two ranks each sends one root of the tree, whose sum has one order; of three, each sends two.
 TEST(DataParallel, SumsByTheLibraryAreNearTheTrees) {
   const std::vector<float> one = trained(1, 21, 5);
   for (const int ranks : {1, 2, 3}) {
-    const std::vector<float> many = trained(ranks, 21, 5, 2, false);
+    const std::vector<float> many = trained(ranks, 21, 5, {.buckets = 2, .reproducible = false});
     ASSERT_EQ(many.size(), one.size());
     for (size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(many[i], one[i], 2e-3) << ranks << " ranks, number " << i;
     EXPECT_EQ(many == one, ranks < 3) << ranks << " ranks";
