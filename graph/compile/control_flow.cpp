@@ -42,7 +42,7 @@ SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device
                                       .why = "effects of the host run on the CPU, and all of a loop or branch on one device",
                                       .fix = "place the whole loop on the CPU, with lm.device(\"cpu:0\"), or move this out of it"});
   for (const ir::Node& node : region.nodes())
-    if (node.device && *node.device != device)
+    if (node.device && node.device != kAutomatic && *node.device != device)  // what is placed by cost stays with its loop (place.h)
       throw Error(ErrorKind::device,
                   {.what = cat(node.op->name, ": it stands on ", *node.device, ", the loop or branch around it on ", device),
                    .where = text(node.line),

@@ -84,3 +84,51 @@ def test_the_example_of_the_page_runs():
     program = "import tempfile, runpy, sys, pathlib\np = pathlib.Path(tempfile.mkdtemp()) / 'page.py'\np.write_text(sys.stdin.read())\nrunpy.run_path(str(p))"
     done = subprocess.run([sys.executable, "-c", program], input=blocks[0], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "placement by cost" in done.stdout, done.stdout + done.stderr
+
+
+def test_loops_and_branches_are_placed_as_a_whole(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import sys
+import numpy as np
+import lamina as lm
+
+if int(sys.argv[1]) > 1:
+    lm.config.set_virtual_devices("cpu", int(sys.argv[1]))
+
+def written(x):
+    s = x * 0
+    for i in lm.range(5):
+        if lm.sum(s) > 3:
+            s = s + x
+        else:
+            s = s + 2 * x
+    while lm.sum(s) < 100:
+        s = s * 2
+    return s
+
+def branch(x):
+    return lm.cond(lm.sum(x) > 0, lambda: x * 2.0, lambda: x)
+
+def switch(x):
+    return lm.switch(lm.astype(lm.sum(x), lm.int32) % 3, [lambda: x, lambda: x + 1.0, lambda: x + 2.0])
+
+def nested(x):
+    return lm.while_loop(lambda a: lm.sum(a) < 100.0, lambda a: lm.cond(lm.sum(a) > 50.0, lambda: a * 3.0, lambda: a * 2.0), x)
+
+def scan(x):
+    return lm.scan(lambda s, v: (lm.cond(v > s, lambda: v * s, lambda: s + v), s), lm.sum(x), x)[1]
+
+x = lm.constant([1.0, -2.0, 4.0])
+for body in (written, branch, switch, nested, scan, lm.vmap(lambda v: lm.cond(v > 0, lambda: v, lambda: -v)), lm.grad(lambda v: lm.sum(nested(v)))):
+    expected = lm.function(body)(x).numpy()
+    with lm.device("auto"):
+        np.testing.assert_array_equal(lm.function(body)(x).numpy(), expected)
+with lm.device("auto"):
+    net = lm.nn.Sequential([lm.nn.LSTM(4), lm.nn.Dropout(0.2), lm.nn.Dense(2)])
+    net.compile(optimizer=lm.optim.SGD(0.1), loss=lm.losses.MeanSquaredError())
+    net.fit(np.ones((8, 5, 3), np.float32), np.ones((8, 2), np.float32), epochs=2, batch_size=4, verbose=0)
+""")
+    for devices in ("1", "3"):
+        done = subprocess.run([sys.executable, program, devices], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
