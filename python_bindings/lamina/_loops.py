@@ -1,5 +1,6 @@
 """Functions built on lm.cond, lm.scan, lm.while_loop and the core's checkpoint."""
 import functools
+import operator
 
 from . import _border, _core, errors
 from ._core import Tensor, Variable
@@ -50,6 +51,18 @@ def checkpoint(fn):
     return run
 
 
+def _whole(function, name, value):
+    """A Python int, or a tensor of integers, from what is one."""
+    if isinstance(value, (Tensor, Variable)):
+        if value.dtype == _core.bool or not value.dtype.is_integer:
+            raise errors.TypeMismatch(f"{function}: {name} is {value.dtype}, not an integer")
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise errors.TypeMismatch(f"{function}: {name} {errors.shown(value)} is not an integer") from None
+
+
 def switch(index, branches, *operands):
     """branches[index](*operands); an index outside of 0 to len(branches) - 1 is clamped.
 
@@ -60,8 +73,10 @@ def switch(index, branches, *operands):
     branches = list(branches)
     if not branches:
         raise errors.InvalidArgument("switch: there is no branch", why="one of them is run", fix="pass a list of functions")
-    if not isinstance(index, (Tensor, Variable)):
-        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    index = _whole("switch", "index", index)
+    if isinstance(index, int):
+        return branches[min(max(index, 0), len(branches) - 1)](*operands)
+    index = _core.astype(index, _core.int64)  # int8 does not count many branches
 
     def choose(first, end):
         if end - first == 1:
@@ -75,10 +90,16 @@ def switch(index, branches, *operands):
 def fori_loop(lower, upper, body, init):
     """Repeats state = body(i, state) for i from lower to upper - 1; returns the final state, or init if there is no such i.
 
-    i is an int32 tensor without axes. lower and upper are Python ints or integer tensors without axes. A state is any structure of tensors
-    whose dtypes and shapes do not change.
+    i is a tensor without axes, int32, or int64 if a bound is. lower and upper are whole numbers of Python, or integer tensors without axes;
+    others raise TypeMismatch. A state is any structure of tensors whose dtypes and shapes do not change.
     """
-    if isinstance(lower, int) and isinstance(upper, int):
+    lower, upper = _whole("fori_loop", "lower", lower), _whole("fori_loop", "upper", upper)
+    tensors = [b for b in (lower, upper) if not isinstance(b, int)]
+    if tensors:
+        wide = _core.int64 if any(b.dtype in (_core.int64, _core.uint32, _core.uint64) for b in tensors) else _core.int32
+        lower, upper = (b if isinstance(b, int) else _core.astype(b, wide) for b in (lower, upper))
+        lower = lower if not isinstance(lower, int) else _core.constant(lower, wide)
+    if not tensors:
         (_, state), _ = scan(lambda carried, _: ((carried[0] + 1, body(*carried)), None), (lower, init), None, length=max(0, upper - lower))
     else:
         _, state = while_loop(lambda carried: carried[0] < upper, lambda carried: (carried[0] + 1, body(*carried)), (lower, init))

@@ -251,3 +251,22 @@ def test_checkpoint_keeps_the_name_and_runs_eagerly():
     assert double.__name__ == "double" and double.__doc__ == "Twice."
     y, nothing = double(lm.ones(3), by=3)
     assert y.tolist() == [3, 3, 3] and nothing is None
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "int32", "int64", "uint32"])
+def test_bounds_and_indices_of_every_integer_type(name, traced):
+    dtype, made = getattr(lm, name), lm.function if traced else lambda f: f
+    wide = lm.int64 if name in ("int64", "uint32") else lm.int32
+    number = lambda n: lm.constant(n, dtype=dtype)
+    loop = made(lambda a, b: lm.fori_loop(a, b, lambda i, s: s + lm.astype(i, lm.float32), lm.constant(0.0)))
+    last = made(lambda a, b: lm.fori_loop(a, b, lambda i, s: i, lm.constant(0, dtype=wide)))
+    for a, b in ((0, number(4)), (number(1), 4), (number(0), number(4)), (lm.constant(0), number(4))):
+        assert float(loop(a, b)) == 6 and int(last(a, b)) == 3
+    choose = made(lambda i: lm.switch(i, [lambda k=k: lm.constant(k) for k in range(200)]))
+    assert int(choose(number(120))) == 120 and int(choose(number(-1 if name.startswith("int") else 250))) == (0 if name.startswith("int") else 199)
+    for wrong in (1.5, "a", lm.constant(1.5), lm.constant(True)):
+        with pytest.raises(lm.errors.TypeMismatch, match="not an integer"):
+            lm.fori_loop(0, wrong, lambda i, s: s, lm.constant(0.0))
+        with pytest.raises(lm.errors.TypeMismatch, match="not an integer"):
+            lm.switch(wrong, [lambda: lm.constant(0.0)])
