@@ -83,6 +83,12 @@ class _Graph:
         return ", ".join(f"{name}: {words(tree)}" for name, _, _, tree in self.arguments)
 
 
+def _examples(args, kwargs):
+    """Arguments with tensors in place of TensorSpecs."""
+    from . import tree
+    return tree.map(lambda v: _core.zeros([2 if n is None else n for n in v.shape], v.dtype) if isinstance(v, _core.TensorSpec) else v, (args, kwargs))
+
+
 class SavedFunction:
     """A function of a saved program: its graphs, without the source code. It is called as the function was; what no graph takes raises
     SignatureMismatch."""
@@ -126,14 +132,14 @@ class SavedFunction:
     def graph_for(self, args, kwargs):
         """The _Graph for these arguments, or the only one there is."""
         if args or kwargs:
-            return self._chosen(args, kwargs)[0]
+            return self._chosen(*_examples(args, kwargs))[0]
         if len(self._saved_graphs) > 1:
             raise errors.InvalidArgument(f"{self.__name__} has {len(self._saved_graphs)} graphs", why="one is needed", fix="pass example arguments, which say which one")
         return self._saved_graphs[0]
 
     def get_concrete_function(self, *args, **kwargs):
-        """The graph for these arguments."""
-        return self._chosen(args, kwargs)[0].concrete
+        """The graph for these arguments, tensors or TensorSpecs."""
+        return self.graph_for(args, kwargs).concrete
 
     @property
     def signatures(self) -> dict:
@@ -142,7 +148,7 @@ class SavedFunction:
 
     def explain(self, *args, **kwargs):
         """As lm.Function.explain, of the graph for these arguments, or of the first one."""
-        return (self._chosen(args, kwargs)[0] if args or kwargs else self._saved_graphs[0]).concrete.explain()
+        return (self._chosen(*_examples(args, kwargs))[0] if args or kwargs else self._saved_graphs[0]).concrete.explain()
 
     @property
     def variables(self):

@@ -567,3 +567,17 @@ def test_a_program_is_not_saved_under_the_name_of_another_kind_of_file(tmp_path,
     assert fix in e.value.fix and str(tmp_path / "net") in e.value.fix and not list(tmp_path.iterdir())
     lm.save(net, tmp_path / "net.v1")
     assert sorted(os.listdir(tmp_path)) == ["net.v1"]
+
+
+def test_specs_choose_the_graph_of_a_loaded_function(tmp_path):
+    f = lm.function(lambda x: x * 2, input_signature=[lm.TensorSpec([None, 3])])
+    lm.save(f, tmp_path / "f")
+    loaded = lm.load(tmp_path / "f")
+    assert loaded.get_concrete_function(lm.TensorSpec([None, 3])) is loaded.get_concrete_function() is loaded.get_concrete_function(lm.ones((5, 3)))
+    lm.onnx.save(loaded, tmp_path / "f.onnx", lm.TensorSpec([None, 3]))
+    two = lm.function(lambda t: t["a"] + t["b"])
+    two({"a": lm.ones(2), "b": lm.ones(2)}), two({"a": lm.ones(3), "b": lm.ones(3)})
+    lm.save(two, tmp_path / "two")
+    for length in (2, 3):
+        spec = lm.TensorSpec([length])
+        assert lm.load(tmp_path / "two").get_concrete_function({"a": spec, "b": spec}).outputs[0].shape == (length,)
