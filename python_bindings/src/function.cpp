@@ -408,10 +408,24 @@ std::shared_ptr<ConcreteFunction> concrete_for(PyObject* o, PyObject* const* arg
   return get_concrete(self, prepared);
 }
 
+PyObject* get_signature(PyObject* o, void*) {
+  return guarded([&] {
+    const auto& signature = self_of(o)->state->signature;
+    return (signature ? nb::cast(*signature) : nb::object(nb::none())).release().ptr();
+  });
+}
+
 // The arguments of methods that take the function's arguments. For a method of an instance Python passes the instance only in calls of the
 // method itself, so these support functions and bound callables.
 PyObject* get_concrete_function(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
+    std::vector<PyObject*> specs;  // without arguments: those of the input_signature
+    nb::object signature;
+    if (count == 0 && !names && self_of(o)->state->signature) {
+      signature = nb::steal(get_signature(o, nullptr));
+      for (nb::handle spec : signature) specs.push_back(spec.ptr());
+      args = specs.data(), count = Py_ssize_t(specs.size());
+    }
     std::shared_ptr<ConcreteFunction> found = concrete_for(o, args, count, names);
     auto& known = self_of(o)->state->concretes;
     for (auto& [concrete, object] : known)
@@ -461,13 +475,6 @@ PyObject* get_graphs(PyObject* o, void*) {
   });
 }
 
-PyObject* get_signature(PyObject* o, void*) {
-  return guarded([&] {
-    const auto& signature = self_of(o)->state->signature;
-    return (signature ? nb::cast(*signature) : nb::object(nb::none())).release().ptr();
-  });
-}
-
 PyObject* get_options(PyObject* o, void*) {
   return guarded([&] {
     const State& s = *self_of(o)->state;
@@ -482,7 +489,9 @@ PyObject* get_outside(PyObject* o, PyObject* const* args, Py_ssize_t count) {
 
 PyMethodDef methods[] = {
     {"get_concrete_function", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(get_concrete_function)), METH_FASTCALL | METH_KEYWORDS,
-     "The graph for arguments like these (tensors or TensorSpecs), traced when there is none yet, also while functions run eagerly."},
+     "The graph for arguments like these (tensors or TensorSpecs), by default those of the input_signature; traced when there is none yet, "
+     "also while functions run "
+     "eagerly."},
     {"inspect", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(inspect_call)), METH_FASTCALL | METH_KEYWORDS,
      "Which ops the graph for these arguments has: .traced and .optimized."},
     {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(explain)), METH_FASTCALL | METH_KEYWORDS,
