@@ -245,6 +245,8 @@ def _compare(names, results, hints, function):
                 usual = _core.float32 if type(mine) is float else _core.int32
                 if (name, which, "as") not in hints and other.dtype != usual and takes(mine, other.dtype):
                     again[name, which, "as"] = other.dtype
+            elif type(mine) is int and type(other) is float and (name, which, "as") not in hints:
+                again[name, which, "as"] = _core.float32
             elif type(mine) is int and type(other) is int and (name, which, "as") not in hints and alone(mine) is mine and alone(other) is not other:
                 again[name, which, "as"] = _core.int64
         first, second = values[True], values[False]

@@ -71,6 +71,13 @@ class Element:
         return isinstance(other, Element) and self.spec == other.spec
 
 
+class _Met(Exception):
+    """What Python numbers are after an iteration that got them as numbers: name -> the dtype of the tensor that each met."""
+
+    def __init__(self, dtypes):
+        self.dtypes = dtypes
+
+
 class _GraphLoop:
     """A loop of the graph: a while_loop, or with scan=(xs, item setter) a scan without a condition. Its names, and the parts of Python
     objects that the body changes, are loop variables."""
@@ -85,16 +92,14 @@ class _GraphLoop:
         self.places = {}  # (id of a holder, key) -> (the holder, key, its name, the value before the loop)
         self.hints = {}
         self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists keep their ids unique
+        self.numbers = None  # while it is tried: the names whose values stay Python numbers
 
     def run(self):
         while True:
             self.prepare()
             state.loops().append(self)
             try:
-                if self.scan is None:
-                    final = _core.while_loop(self.looks, self.step, self.state)
-                else:
-                    final, _ = _core.scan(self.scanned, self.state, self.scan[0])
+                final = self.in_graph()
                 break
             except Again as again:
                 if again.hints.items() <= self.hints.items():
@@ -108,7 +113,10 @@ class _GraphLoop:
                     self.refuse_shared(name)
                 self.hints[name] = Element(grows.element)
             except errors.Error as error:
-                located(error, self.function)
+                met = self.dtypes_met() if isinstance(error, errors.TypeMismatch) else {}
+                if not met:
+                    located(error, self.function)
+                self.hints.update(met)
             finally:
                 state.loops().remove(self)
         after = [self.after_loop(name, value, final) for name, value in zip(self.labels, self.start)]
@@ -120,6 +128,25 @@ class _GraphLoop:
         for name, before, value in zip(self.labels, self.start, after):
             if is_container(before) and before is not value and (name not in self.names or id(before) in self.shared):
                 state.note_alias(before, value, name)
+
+    def in_graph(self):
+        if self.scan is None:
+            return _core.while_loop(self.looks, self.step, self.state)
+        return _core.scan(self.scanned, self.state, self.scan[0])[0]
+
+    def dtypes_met(self):
+        """name -> the dtype that a Python number takes, found by an iteration in which it is still one; {} if there is none."""
+        self.numbers = {n for n, value in zip(self.labels, self.start) if type(value) in (int, float) and n in self.state and n not in self.hints}
+        try:
+            if self.numbers:
+                self.in_graph()
+        except _Met as met:
+            return met.dtypes
+        except (Again, Grows, errors.Error, TypeError, ValueError, ArithmeticError):  # not on this path: the first error is the user's
+            pass
+        finally:
+            self.numbers = None
+        return {}
 
     def refuse_shared(self, name):
         error = errors.ConversionFailed(f"the list '{name}' grows in a loop of the graph, and something else holds it too: another name, an object or the caller",
@@ -145,7 +172,7 @@ class _GraphLoop:
         self.lists = {id(v): n for n, v in zip(self.labels, self.start) if n in self.fixed and type(v) is list}
 
     def value_in(self, given, name, value):
-        if name in self.fixed:
+        if name in self.fixed or self.numbers and name in self.numbers:
             return value
         if name in self.growing:
             return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
@@ -169,6 +196,9 @@ class _GraphLoop:
 
         with self.guard as guard:
             state.run_user_code(again)
+            if self.numbers:
+                now = dict(zip(self.names, self.get_state()))
+                raise _Met({n: now[n].dtype for n in self.numbers if isinstance(now.get(n), (Tensor, Variable)) and takes(dict(zip(self.names, self.values))[n], now[n].dtype)})
             self.look_for_changes(guard, again)
             for (holder, key, label, _), value in zip(self.places.values(), self.entered[len(self.names):]):
                 if same_value(holder.parts(holder.read())[key], value):
@@ -205,6 +235,8 @@ class _GraphLoop:
     def looks(self, given):
         with self.guard as guard:
             self.enter(given)
+            if self.numbers:
+                return _core.constant(True)
             result = self.test()
             for holder in guard.changed():
                 if any(h is holder for h, _, _, _ in self.places.values()):
