@@ -10,6 +10,7 @@ import importlib
 from . import _border, _core, _state, errors
 from ._structure import flatten, unflatten
 from .module import Module
+from .transforms import jvp
 from .vmap import vmap
 
 __all__ = ["load_torch", "to_jax", "to_torch"]
@@ -19,7 +20,8 @@ def to_torch(fn):
     """fn, a function of tensors such as a model or a lm.function, as a function of PyTorch's tensors with gradients to any order: it is traced, and each call is one torch.autograd.Function.
 
     Arguments and results may be nested in tuples, lists and dicts. Tensors are in host memory; inputs are shared, results are copies. Other arguments are part of the signature, as for
-    lm.function. Lamina's Variables count as constants: pass what PyTorch is to train as an argument. torch.func's vmap and grad work too.
+    lm.function. Lamina's Variables count as constants: pass what PyTorch is to train as an argument. torch.func's transforms work too, and forward mode. A gradient computes the function again
+    as it was called: it draws the same numbers and assigns nothing.
     Raises NotFound where PyTorch is not installed, DeviceUnavailable for tensors on a GPU.
     """
     torch = _imported("torch", "to_torch")
@@ -37,11 +39,11 @@ def to_torch(fn):
 
 def to_jax(fn):
     """fn, a function of tensors such as a model or a lm.function, as a function of JAX's arrays with gradients (reverse mode, to any order): it is traced, and runs in a jax.pure_callback with
-    a jax.custom_vjp.
+    a jax.custom_vjp. Forward mode (jax.jvp, jax.jacfwd, jax.hessian) is refused by JAX; second derivatives are jax.jacrev(jax.grad(f)).
 
     It works in jax.jit, where the host waits for it, and in jax.vmap, which becomes lm.vmap. Arguments and results may be nested in tuples, lists and dicts; shapes are known when it is
     called. Other arguments are part of the signature, as for lm.function. Lamina's Variables count as constants, with the values of the time of the call. Without jax_enable_x64 results
-    of 64 bits become 32. Raises NotFound where JAX is not installed.
+    of 64 bits become 32. Raises NotFound where JAX is not installed, NotDefined for the gradient of a function that draws from a generator or assigns Variables.
     """
     _imported("jax", "to_jax")
     bridge = _Bridge(fn, lambda leaf: hasattr(leaf, "shape") and hasattr(leaf, "dtype"))
@@ -49,8 +51,9 @@ def to_jax(fn):
     @functools.wraps(fn, updated=())
     def call(*args, **kwargs):
         flat, arrays = bridge.flat(args, kwargs)
-        _, structure = flat.results_of(arrays)
-        return unflatten(structure, _jax_function(flat)(*arrays))
+        leaves, structure = flat.results_of(arrays)
+        results = iter(_jax_function(flat)(*arrays))
+        return unflatten(structure, [next(results) if isinstance(leaf, _core.TensorSpec) else leaf for leaf in leaves])
 
     return call
 
@@ -101,10 +104,10 @@ def _key(structure):
 
 
 class _Flat:
-    """A traced function of tensors, with its gradient and its form for batches as further ones."""
+    """A traced function of tensors, with its derivatives and its form for batches as further ones. pure: a derivative, which leaves all Variables as they are."""
 
-    def __init__(self, fn):
-        self.fn, self._body, self._made = _core.function(fn), fn, {}
+    def __init__(self, fn, pure=False):
+        self.fn, self._body, self._pure, self._made = _core.function(fn), fn, pure, {}
 
     def __call__(self, tensors):
         """The results' leaves, and their structure."""
@@ -112,37 +115,76 @@ class _Flat:
 
     def results_of(self, arrays):
         """The results' TensorSpecs for arrays like these, and their structure."""
-        specs = [_core.TensorSpec(list(array.shape), str(array.dtype).removeprefix("torch.")) for array in arrays]
-        return flatten(self.fn.get_concrete_function(*specs).structured_outputs)
+        return flatten(self._concrete(arrays).structured_outputs)
 
-    def pull(self, wanted, inputs) -> _Flat:
-        """The gradients for the inputs at these places: a function of all inputs and of the cotangents of the floating results."""
-        def pulled(*tensors):
-            given, cotangents = tensors[:inputs], tensors[inputs:]
+    def state(self, arrays) -> tuple:
+        """The Variables that a call with arrays like these assigns; the generators it draws from are among them."""
+        if self._pure:
+            return ()
+        key = "state", *((tuple(array.shape), array.dtype) for array in arrays)
+        if key not in self._made:
+            self._made[key] = tuple(self._concrete(arrays)._assigned)
+        return self._made[key]
+
+    def _concrete(self, arrays):
+        return self.fn.get_concrete_function(*[_core.TensorSpec(list(array.shape), str(array.dtype).removeprefix("torch.")) for array in arrays])
+
+    def pull(self, wanted, inputs, state=()) -> _Flat:
+        """The gradients for the inputs at these places: a function of all inputs, of the cotangents of the inexact results and of what these Variables had before the call."""
+        def pulled(given, cotangents):
             watched = [given[i] for i in wanted]
             with _core.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(watched)
-                results = [one for one in flatten(self._body(*given))[0] if _floating(one)]
+                results = [one for one in flatten(self._body(*given))[0] if _inexact(one)]
             return tape.gradient(results, watched, output_gradients=[_core.astype(c, r.dtype) for c, r in zip(cotangents, results)], unconnected_gradients="zero")
 
-        return self._kept(("pull", wanted, inputs), pulled)
+        return self._again("pull", pulled, wanted, inputs, state)
+
+    def push(self, wanted, inputs, state=()) -> _Flat:
+        """The inexact results' derivatives along tangents of the inputs at these places: a function as pull's, of tangents instead of cotangents."""
+        def pushed(given, tangents):
+            def of_wanted(*some):
+                filled = list(given)
+                for i, one in zip(wanted, some):
+                    filled[i] = one
+                return [one for one in flatten(self._body(*filled))[0] if _inexact(one)]
+
+            return jvp(of_wanted, tuple(given[i] for i in wanted), tuple(tangents))[1]
+
+        return self._again("push", pushed, wanted, inputs, state)
+
+    def _again(self, name, derivative, wanted, inputs, state):
+        """A derivative that computes the function again, as it was called: it draws the same numbers, and its assignments are undone."""
+        def run(*tensors):
+            end = len(tensors) - len(state)
+            now = [v.read() for v in state]
+            for variable, before in zip(state, tensors[end:]):
+                variable.assign(before)
+            found = derivative(tensors[:inputs], tensors[inputs:end])
+            for variable, value in zip(state, now):
+                variable.assign(value)
+            return found
+
+        return self._kept((name, wanted, inputs, tuple(map(id, state))), run, pure=True)
 
     def mapped(self, axes) -> _Flat:
         """The function of a batch: inputs have an axis in front where axes has 0, results always."""
-        return self._kept(("mapped", axes), vmap(self._body, in_axes=axes))
+        return self._kept(("mapped", axes), vmap(self._body, in_axes=axes), self._pure)
 
-    def _kept(self, key, fn):
+    def _kept(self, key, fn, pure):
         if key not in self._made:
-            self._made[key] = _Flat(fn)
+            self._made[key] = _Flat(fn, pure)
         return self._made[key]
 
 
-def _floating(value) -> bool:
-    return "float" in str(getattr(value, "dtype", ""))
+def _inexact(value) -> bool:
+    return any(kind in str(getattr(value, "dtype", "")) for kind in ("float", "complex"))
 
 
 class _Found:
-    """How the results of a call are nested."""
+    """What is known after a call: the nesting of its results, the Variables that it assigns, what these had before, and under how many vmaps it ran."""
+
+    structure, state, before, depth = None, (), (), 0
 
 
 @functools.cache
@@ -155,31 +197,47 @@ def _torch_function():
     class LaminaFunction(torch.autograd.Function):
         @staticmethod
         def forward(flat, found, *tensors):
-            results, structure = flat([_core.from_dlpack(t.detach().contiguous()) for t in tensors])
-            found.structure = structure
+            found.state = flat.state(tensors)
+            found.before = [copied(v.read()) for v in found.state]
+            results, found.structure = flat([_core.from_dlpack(t.detach().contiguous()) for t in tensors])
             return tuple(map(copied, results))
 
         @staticmethod
         def setup_context(ctx, inputs, output):
-            ctx.flat, _, *tensors = inputs
+            ctx.flat, ctx.call, *tensors = inputs
             ctx.save_for_backward(*tensors)
-            ctx.floating = [_floating(one) for one in output]
-            ctx.mark_non_differentiable(*(one for one, floating in zip(output, ctx.floating) if not floating and isinstance(one, torch.Tensor)))
+            ctx.save_for_forward(*tensors)
+            ctx.inexact = [_inexact(one) for one in output]
+            ctx.mark_non_differentiable(*(one for one, inexact in zip(output, ctx.inexact) if not inexact and isinstance(one, torch.Tensor)))
 
         @staticmethod
         def backward(ctx, *cotangents):
-            tensors = ctx.saved_tensors
             wanted = tuple(i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed)
-            seeds = [c for c, floating in zip(cotangents, ctx.floating) if floating]
-            gradients = iter(LaminaFunction.apply(ctx.flat.pull(wanted, len(tensors)), _Found(), *tensors, *seeds))
-            return None, None, *(next(gradients) if i in wanted else None for i in range(len(tensors)))
+            gradients = iter(derivative(ctx, ctx.flat.pull, wanted, [c for c, inexact in zip(cotangents, ctx.inexact) if inexact]))
+            return None, None, *(next(gradients) if needed else None for needed in ctx.needs_input_grad[2:])
+
+        @staticmethod
+        def jvp(ctx, _, __, *tangents):
+            wanted = tuple(i for i, t in enumerate(tangents) if t is not None and _inexact(t))
+            pushed = iter(derivative(ctx, ctx.flat.push, wanted, [tangents[i] for i in wanted]))
+            return tuple(next(pushed) if inexact else None for inexact in ctx.inexact)
 
         @staticmethod
         def vmap(info, in_dims, flat, found, *tensors):
             axes = [None if axis is None else 0 for axis in in_dims[2:]]
             moved = [t if axis is None else t.movedim(axis, 0) for t, axis in zip(tensors, in_dims[2:])]
-            results = LaminaFunction.apply(flat.mapped(tuple(axes)), found, *moved)
+            inside = _Found()
+            results = LaminaFunction.apply(flat.mapped(tuple(axes)), inside, *moved)
+            found.structure, found.state, found.before, found.depth = inside.structure, inside.state, inside.before, inside.depth + 1
             return results, tuple(0 for _ in results)
+
+    def derivative(ctx, of, wanted, given):
+        tensors, call, found = ctx.saved_tensors, ctx.call, _Found()
+        results = LaminaFunction.apply(of(wanted, len(tensors), call.state), found, *tensors, *given, *call.before)
+        if call.state and found.depth != call.depth:
+            raise errors.NotDefined("lm.interop.to_torch: the derivative of a function that draws or assigns is mapped, and the function is not", why="its draws would differ from the call's",
+                                    fix="take one gradient at a time instead of jacrev, jacfwd and hessian; or pass what it draws as an argument")
+        return results
 
     return LaminaFunction
 
@@ -193,29 +251,47 @@ def _jax_function(flat):
 
 def _made_for_jax(flat):
     import jax
+    import jax.numpy as jnp
     import numpy as np
+
+    def specs_of(arrays):
+        return [leaf for leaf in flat.results_of(arrays)[0] if isinstance(leaf, _core.TensorSpec)]
+
+    def taken(array):  # NumPy's own dtypes do not have bfloat16; float32 holds it
+        return _core.constant(np.asarray(array, "float32"), dtype="bfloat16") if array.dtype == jnp.bfloat16 else _core.constant(np.asarray(array))
+
+    def given_back(result, dtype):
+        return np.asarray(_core.astype(result, "float32") if result.dtype == _core.bfloat16 else result).astype(dtype, copy=False)
 
     @jax.custom_vjp
     def run(*arrays):
-        specs, ranks = flat.results_of(arrays)[0], [len(a.shape) for a in arrays]
+        arrays = [jnp.asarray(array) for array in arrays]
+        specs, ranks = specs_of(arrays), [array.ndim for array in arrays]
         shapes = [jax.ShapeDtypeStruct(tuple(spec.shape), jax.dtypes.canonicalize_dtype(spec.dtype.name)) for spec in specs]
 
         def on_host(*given):
             of_batch = flat
             for _ in range(given[0].ndim - ranks[0] if given else 0):
                 of_batch = of_batch.mapped((0,) * len(given))
-            results = of_batch([_core.constant(np.asarray(array)) for array in given])[0]
-            return [np.asarray(result).astype(shape.dtype, copy=False) for result, shape in zip(results, shapes)]
+            results = [one for one in of_batch([taken(array) for array in given])[0] if isinstance(one, _core.Tensor)]
+            return [given_back(result, shape.dtype) for result, shape in zip(results, shapes)]
 
         return jax.pure_callback(on_host, shapes, *arrays, vmap_method="broadcast_all")
 
-    def backward(arrays, cotangents):
-        wanted = tuple(i for i, array in enumerate(arrays) if _floating(array))
-        seeds = [c for c, spec in zip(cotangents, flat.results_of(arrays)[0]) if _floating(spec)]
-        found = iter(_jax_function(flat.pull(wanted, len(arrays)))(*arrays, *seeds) if wanted and seeds else ())
-        return tuple(next(found) if i in wanted and seeds else np.zeros(array.shape, array.dtype if i in wanted else jax.dtypes.float0) for i, array in enumerate(arrays))
+    def forward(*arrays):
+        arrays = [jnp.asarray(array) for array in arrays]
+        if flat.state(arrays):
+            raise errors.NotDefined("lm.interop.to_jax: the gradient of a function that draws or assigns", why="JAX's functions are pure: the gradient computes the function again",
+                                    fix="draw with a key that is an argument: lm.random.normal(shape, key=lm.astype(key, lm.int64)); and return new values instead of assigning them")
+        return run(*arrays), arrays
 
-    run.defvjp(lambda *arrays: (run(*arrays), arrays), backward)
+    def backward(arrays, cotangents):  # JAX's gradients are the conjugates of Lamina's, which are PyTorch's
+        wanted = tuple(i for i, array in enumerate(arrays) if _inexact(array))
+        seeds = [jnp.conj(c) for c, spec in zip(cotangents, specs_of(arrays)) if _inexact(spec)]
+        found = iter(_jax_function(flat.pull(wanted, len(arrays)))(*arrays, *seeds) if wanted and seeds else ())
+        return tuple(jnp.conj(next(found)) if i in wanted and seeds else np.zeros(array.shape, array.dtype if i in wanted else jax.dtypes.float0) for i, array in enumerate(arrays))
+
+    run.defvjp(forward, backward)
     return run
 
 

@@ -65,6 +65,51 @@ def test_torch_func_maps_and_differentiates_it():
         t.testing.assert_close(call(f), call(g), rtol=1e-4, atol=1e-5)
 
 
+def test_forward_mode_and_hessians_are_pytorchs():
+    t = torch()
+    f, g = lm.interop.to_torch(lambda x, w: lm.tanh(x @ w)), lambda x, w: t.tanh(x @ w)
+    x, w, dx = t.randn(4, 3), t.randn(3, 2), t.randn(4, 3)
+    for call in (lambda f: t.func.jvp(lambda x: f(x, w), (x,), (dx,)), lambda f: t.func.jacfwd(f, (0, 1))(x, w), lambda f: t.func.hessian(lambda w: f(x, w).square().sum())(w),
+                 lambda f: t.func.jvp(lambda x: t.func.jvp(lambda x: f(x, w), (x,), (dx,))[1], (x,), (dx,))):
+        t.testing.assert_close(call(f), call(g), rtol=1e-3, atol=1e-4)
+    place = lm.interop.to_torch(lambda x, i: {"y": lm.take(x, i, axis=0) * 2, "i": i + 1})
+    _, pushed = t.func.jvp(lambda x: place(x, t.tensor([2, 0]))["y"], (x,), (dx,))
+    t.testing.assert_close(pushed, dx[[2, 0]] * 2)
+
+
+def halves_and_counts(count):
+    def call(x):
+        count.assign_add(1.0)
+        return lm.dropout(lm.square(x), 0.5)
+
+    return call
+
+
+def test_the_gradient_of_what_draws_and_assigns_is_that_of_the_call():
+    t = torch()
+    lm.random.set_seed(0)
+    count = lm.Variable(0.0)
+    f, x = lm.interop.to_torch(halves_and_counts(count)), t.rand(5, 8) + 1
+    x.requires_grad_()
+    first, between, second = f(x), f(x), t.func.vmap(f)(x)
+    assert not t.equal(first, between) and count.numpy() == 3
+    for y in (first, second, between):  # 2 x as dropped, then 2 as dropped
+        gradient, = t.autograd.grad(y.sum(), x, create_graph=True)
+        t.testing.assert_close(gradient, 2 * y / x)
+        t.testing.assert_close(t.autograd.grad(gradient.sum(), x)[0], 2 * y.detach() / x.detach().square())
+    apart, (y, pushed) = x.detach(), t.func.jvp(f, (x.detach(),), (t.ones(5, 8),))
+    t.testing.assert_close(pushed, 2 * y / apart)
+    gradient, y = t.func.vmap(t.func.grad(lambda row: (f(row).sum(),) * 2, has_aux=True))(apart)
+    t.testing.assert_close((gradient * apart).sum(1), 2 * y)
+    assert count.numpy() == 5
+    before = lm.random.get_state()
+    t.autograd.grad(first.sum(), x)
+    assert np.array_equal(before, lm.random.get_state())
+    for call in (t.func.jacrev, t.func.jacfwd, t.func.hessian):
+        with pytest.raises(lm.errors.NotDefined, match="the derivative of a function that draws or assigns is mapped"):
+            call(f)(apart)
+
+
 def test_results_are_copies_and_strided_tensors_are_taken():
     t = torch()
     v = lm.Variable(np.ones(3, "float32"))
@@ -103,6 +148,63 @@ def test_a_model_is_a_function_of_jax():
     net = nn.Sequential([nn.Input((3,)), nn.Dense(4, "tanh"), nn.Dense(2)])
     x = np.random.randn(5, 3).astype("float32")
     np.testing.assert_array_equal(j.jit(lm.interop.to_jax(net))(x), net(x).numpy())
+
+
+def test_arrays_of_bfloat16_and_numbers_are_taken():
+    j = jax()
+    import jax.numpy as jnp
+
+    g = lm.interop.to_jax(lambda x: x * 2 + 1)
+    x = jnp.arange(3, dtype=jnp.bfloat16)
+    for call, wanted in ((g, [1, 3, 5]), (j.jit(g), [1, 3, 5]), (j.vmap(g), [1, 3, 5]), (j.grad(lambda x: g(x).sum()), [2, 2, 2])):
+        assert call(x).dtype == jnp.bfloat16 and call(x).tolist() == wanted
+    assert g(3.0) == 7 and j.jit(g)(3.0) == 7 and j.grad(g)(2.0) == 2 and j.grad(g)(np.float32(2)) == 2
+
+
+def test_jax_is_told_that_a_gradient_needs_a_pure_function():
+    j = jax()
+    f, x = lm.interop.to_jax(lambda x: lm.dropout(x, 0.5)), j.numpy.ones(8)
+    assert set(f(x).tolist()) <= {0, 2}
+    with pytest.raises(lm.errors.NotDefined, match="the gradient of a function that draws or assigns"):
+        j.grad(lambda x: f(x).sum())(x)
+    keyed = lm.interop.to_jax(lambda x, key: lm.square(x) * lm.random.normal(x.shape, key=lm.astype(key, lm.int64)))
+    key = j.numpy.asarray([3, 4], "int32")
+    np.testing.assert_allclose(j.grad(lambda x: keyed(x, key).sum())(x), 2 * keyed(x, key), rtol=1e-6)
+
+
+# --- complex ---
+
+
+def complex_functions(fft, real, exp):
+    """Functions of a complex (or real) array and a complex constant, by a library's own functions."""
+    return [lambda x, c: real(fft(x) * fft(x) * c), lambda x, c: abs(fft(x)) ** 2, lambda x, c: fft(fft(x) * c), lambda x, c: real(exp(fft(x) * c)), lambda x, c: fft(exp(x)) * c]
+
+
+@pytest.mark.parametrize("which", range(5))
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_gradients_through_complex_tensors_are_those_of_each_library(which, dtype):
+    t, j = torch(), jax()
+    import jax.numpy as jnp
+
+    x, c = np.array([1 + 2j, 0.3 - 1j, -0.5 + 0.2j]), np.array([1 + 2j, 0.1 - 0.5j, 1j], "complex64")
+    x = (x if dtype == "complex64" else x.real).astype(dtype)
+    ours = complex_functions(lm.fft.fft, lm.real, lm.exp)[which]
+
+    def of_torch(f):
+        given = t.tensor(x, requires_grad=True)
+        first, = t.autograd.grad(f(given, t.tensor(c)).abs().square().sum(), given, create_graph=True)
+        pushed = t.func.jvp(lambda x: f(x, t.tensor(c)), (given.detach(),), (t.ones_like(given),))[1]
+        return first, t.autograd.grad(first.abs().square().sum(), given)[0], pushed
+
+    def of_jax(f):
+        def number(x):
+            return (jnp.abs(f(x, c)) ** 2).sum()
+
+        return j.jit(j.grad(number))(x), j.grad(lambda x: (jnp.abs(j.grad(number)(x)) ** 2).sum())(x)
+
+    t.testing.assert_close(of_torch(lm.interop.to_torch(ours)), of_torch(complex_functions(t.fft.fft, t.real, t.exp)[which]), rtol=1e-3, atol=1e-3)
+    for mine, theirs in zip(of_jax(lm.interop.to_jax(ours)), of_jax(complex_functions(jnp.fft.fft, jnp.real, jnp.exp)[which])):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-3)
 
 
 # --- what does not fit ---
