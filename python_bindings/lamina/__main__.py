@@ -183,6 +183,10 @@ def main(arguments):
     except BrokenPipeError:  # as in `... | head`: nothing is to be said, also not by Python at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return _NOBODY_READS
+    except OSError as error:  # such as a full disk: Python would fail again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"lamina: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("lamina: stopped", file=sys.stderr)
         return _STOPPED

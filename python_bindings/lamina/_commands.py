@@ -100,8 +100,10 @@ def bench(lm, given, out):
 
 def profile(lm, given, out):
     program = [word for i, word in enumerate(given.program) if i > 0 or word != "--"]
-    if not program or not os.path.isfile(program[0]):
-        raise lm.errors.NotFound(f"profile: there is no program {program[0] if program else ''}", "the command line", "it is a Python file", "write python -m lamina profile train.py, with its arguments behind it")
+    if not program:
+        raise lm.errors.InvalidArgument("profile: there is no program", "the command line", fix="write python -m lamina profile train.py, with its arguments behind it")
+    if not os.path.isfile(program[0]):
+        raise lm.errors.NotFound(f"profile: there is no program {program[0]}", "the command line", "it is a Python file", "write python -m lamina profile train.py, with its arguments behind it")
     before, status = (sys.argv, sys.path[:]), 0
     with lm.profiler.trace(given.dir, device_steps=given.device_steps) as trace:
         lm.profiler._around = trace  # the program may record parts of itself

@@ -201,12 +201,18 @@ def _no_axis(axis, x):
     raise errors.InvalidArgument(f"norm: axis {axis} is out of range for {_type(x)}", why="axes count from 0, or from -1 at the end", fix=f"pass axes from {-x.ndim} to {x.ndim - 1}")
 
 
+def _largest(sizes, axis, keepdims=False):
+    """The largest of numbers from 0 on; of none it is 0."""
+    axes = range(sizes.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    return (_c.sum if any(sizes.shape[a] == 0 for a in axes) else _c.max)(sizes, axis, keepdims)
+
+
 def vector_norm(x, ord=2, axis=None, keepdims: bool = False):
     """(sum of |x|^ord)^(1/ord) along axis, by default of all elements: ord=inf the largest size, -inf the smallest, 0 the number of elements that are not 0."""
     x = _floating("vector_norm", x)
     size = _c.abs(x)
     if ord == math.inf:
-        return _c.max(size, axis, keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -math.inf:
         return _c.min(size, axis, keepdims)
     if isinstance(ord, str) or not isinstance(ord, (int, float)) or math.isnan(ord):
@@ -230,10 +236,10 @@ def matrix_norm(x, ord="fro", keepdims: bool = False):
         return vector_norm(x, 2, (-2, -1), keepdims)
     if ord in ("nuc", 2, -2):
         s = svdvals(x)
-        found = _c.sum(s, -1) if ord == "nuc" else _c.max(s, -1) if ord == 2 else _c.min(s, -1)
+        found = _c.sum(s, -1) if ord == "nuc" else _largest(s, -1) if ord == 2 else _c.min(s, -1)
     elif ord in (1, -1, math.inf, -math.inf):
         sums = _c.sum(_c.abs(x), -2 if abs(ord) == 1 else -1)
-        found = _c.max(sums, -1) if ord > 0 else _c.min(sums, -1)
+        found = _largest(sums, -1) if ord > 0 else _c.min(sums, -1)
     else:
         raise errors.InvalidArgument(f"matrix_norm: {errors.shown(ord)} is no order", why='there are "fro", "nuc", 1, -1, 2, -2, inf and -inf', fix='pass "fro"')
     return _c.expand_dims(_c.expand_dims(found, -1), -1) if keepdims else found

@@ -217,11 +217,7 @@ void bind_devices(nb::module_& m) {
       "functions_run_eagerly", [] { return config::functions_run_eagerly(); },
       "Whether traced functions run as plain Python: what run_functions_eagerly has set.");
   c.def(
-      "set_memory_limit",
-      [](std::optional<int64_t> bytes, const std::string& device) {
-        if (bytes && *bytes < 0) bytes = -2;
-        memory::set_limit(parse_device(device), bytes.value_or(-1));
-      },
+      "set_memory_limit", [](std::optional<int64_t> bytes, const std::string& device) { memory::set_limit(parse_device(device), bytes); },
       nb::arg("bytes").none(), nb::arg("device") = "cpu:0",
       "Bytes that may be live on a device, in the whole process; None: as much as it has. What would exceed it raises OutOfMemory, which "
       "names the\n"

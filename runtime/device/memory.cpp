@@ -55,14 +55,14 @@ void reset_peak(Device device) {
   c.peak = c.live.load();
 }
 
-void set_limit(Device device, int64_t bytes) {
+void set_limit(Device device, std::optional<int64_t> bytes) {
   require_device(device);
-  if (bytes < -1)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("a memory limit of ", bytes, " bytes"),
+  if (bytes && *bytes < 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("a memory limit of ", *bytes, " bytes"),
                                               .where = "",
                                               .why = "it is a number of bytes from 0",
                                               .fix = "pass how many bytes may be live on the device"});
-  counts_of(device).limit = bytes;
+  counts_of(device).limit = bytes.value_or(-1);
 }
 
 int64_t limit(Device device) {

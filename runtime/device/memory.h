@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,9 @@ struct Stats {
 };
 LAMINA_API Stats stats(Device device);  // throws device when there is none
 LAMINA_API void reset_peak(Device device);
-// A buffer that would exceed it throws out_of_memory, which names the largest holders. -1: the device's memory. Throws invalid_argument
-// for other negative numbers.
-LAMINA_API void set_limit(Device device, int64_t bytes);
+// A buffer that would exceed it throws out_of_memory, which names the largest holders. None: the device's memory. Throws invalid_argument
+// for negative numbers.
+LAMINA_API void set_limit(Device device, std::optional<int64_t> bytes);
 LAMINA_API int64_t limit(Device device);  // what was set, else the device's memory
 
 // What holds memory, for the texts of errors, while it lives: "Variable 'dense/kernel'".

@@ -176,7 +176,7 @@ def started(*words, folder):
 def test_wrong_words_are_told_what_there_is(tmp_path):
     assert lamina("--version").stdout == f"lamina {lm.__version__}\n"
     for words, said in ((["exlain", "policy"], "did you mean 'explain'?"), (["serve"], "there are: doctor, info,"), ([], "usage:"), (["bench", "x", "--batch", "many"], "--batch"), (["launch", "train.py"], "-n"),
-                        (["launch", "-n", "0", "train.py"], "at least one rank"), (["launch", "-n", "2"], "train.py"), (["plan", "--devices", "many", "nothing.py"], "8xH100")):
+                        (["launch", "-n", "0", "train.py"], "at least one rank"), (["launch", "-n", "2"], "train.py"), (["profile"], "train.py"), (["plan", "--devices", "many", "nothing.py"], "8xH100")):
         done = lamina(*words, folder=tmp_path)
         assert done.returncode == 2 and said in done.stderr and not done.stdout and "Traceback" not in done.stderr, words
     (tmp_path / "empty").mkdir()
@@ -184,7 +184,7 @@ def test_wrong_words_are_told_what_there_is(tmp_path):
     (tmp_path / "text.keras").write_text("no network")
     for words, said in ((["info", "nothing"], "nothing"), (["info", "empty"], "empty"), (["info", "text.onnx"], "convert"), (["explain", "text.onnx"], "text.onnx"), (["bench", "empty"], "empty"),
                         (["convert", "nothing.onnx", "out"], "nothing.onnx"), (["convert", "text.onnx", "out"], "text.onnx"), (["convert", "text.keras", "out"], "text.keras"), (["convert", "nothing", "out.onnx"], "nothing"),
-                        (["profile", "nothing.py"], "nothing.py"), (["profile"], "train.py"), (["profile", "empty"], "empty"), (["launch", "-n", "2", "nothing.py"], "nothing.py"),
+                        (["profile", "nothing.py"], "nothing.py"), (["profile", "empty"], "empty"), (["launch", "-n", "2", "nothing.py"], "nothing.py"),
                         (["launch", "-n", "2", "no_such_program"], "no_such_program"), (["plan", "--devices", "8xH900", "nothing.py"], "h900"),
                         (["plan", "--devices", "8xH100", "nothing.py"], "nothing.py")):
         done = lamina(*words, folder=tmp_path)
@@ -238,3 +238,9 @@ def test_launch_says_as_json_what_ran(tmp_path):
         told = json.loads(last)
         assert (told["ranks"], told["status"], told["runs"]) == (2, status, runs) and told["command"][-2:] == ["train.py", str(status)] and told["seconds"] > 0
         assert "lamina launch:" not in done.stdout and done.stderr.count("lamina launch: ") == 2 * runs - 1 and (status or sorted(printed) == ["rank 0", "rank 1"])
+
+
+def test_output_that_cannot_be_written_is_an_error(policy):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "lamina", "info", str(policy)], stdout=full, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode == 1 and done.stderr == "lamina: the output cannot be written: No space left on device\n"

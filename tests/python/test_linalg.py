@@ -261,3 +261,14 @@ def test_lapack_is_opened_by_the_first_call_alone():
     assert ran.stdout.split() == ["False", "False", "True"], ran.stderr
     core = next(line.split()[-1] for line in open("/proc/self/maps") if "liblamina.so" in line)
     assert "lapack" not in subprocess.run(["readelf", "-d", core], capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (2, 0, 3)])
+def test_norms_of_nothing_are_zero(shape):
+    x = lm.zeros(shape)
+    for order in ("fro", "nuc", 1, 2, np.inf):
+        np.testing.assert_array_equal(lm.linalg.matrix_norm(x, order).numpy(), np.zeros(shape[:-2]))
+    for order in (1, 2, 3, np.inf):
+        assert float(lm.linalg.vector_norm(x, order)) == 0
+    with pytest.raises(lm.errors.InvalidArgument):
+        lm.linalg.matrix_norm(lm.zeros((3, 0)), -1)

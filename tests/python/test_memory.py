@@ -91,3 +91,8 @@ def test_bad_arguments():
         lm.config.set_memory_limit(10, device="cpu:7")
     with pytest.raises(lm.errors.NotFound):
         lm.memory_stats("disk:0")
+
+
+def test_a_negative_limit_is_refused_as_it_was_written():
+    with pytest.raises(lm.errors.InvalidArgument, match="a memory limit of -1 bytes"):
+        lm.config.set_memory_limit(-1)

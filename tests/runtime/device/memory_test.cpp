@@ -40,7 +40,7 @@ TEST(Memory, ARefusedBufferIsNotCounted) {
   }
   EXPECT_EQ(memory::stats(device).live, 90);
   const Buffer fits(device, 10);
-  memory::set_limit(device, -1);
+  memory::set_limit(device, std::nullopt);
   try {
     const Buffer all(device, size_t(1) << 50);  // more than the device has
     FAIL();
