@@ -111,6 +111,35 @@ def test_OpenBatchServesEveryLength(tmp_path):
         same(path, fn, np.random.default_rng(n).normal(size=(n, 4)).astype(np.float32))
 
 
+SLICES = {
+    **{f"[{text}]": (lambda v, place=eval(f"np.s_[{text}]"): v[place]) for text in "-1|-2:|:-1|1:|-3:-1|::-1|:3|-3:|1:-1|0:4:2|3::-2|:, -1|:, -2:|:, 2::-2|-1, 1:|-2:, :-1".split("|")},
+    "concat": lambda v: lm.concat([v[-1:], v], 0), "roll down": lambda v: lm.roll(v, 1, axis=0), "roll across": lambda v: lm.roll(v, -1, axis=1),
+    "last of a scan": lambda v: lm.scan(lambda c, r: (c * 0.5 + r, c), lm.zeros(3), v)[1][-1], "set": lambda v: v.at[-1].set(0.0),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("spec", [["n", 3], ["n", "m"]], ids=["rows open", "both open"])
+def test_SlicesOfOpenAxesAndTheirGradients(name, spec, tmp_path):
+    if name == "last of a scan" and "m" in spec:
+        return
+    fn = SLICES[name]
+    both = lm.function(lambda v: (fn(v), lm.grad(lambda v: lm.sum(fn(v) ** 2))(v)))
+    lm.onnx.save(both, tmp_path / "f.onnx", lm.TensorSpec(spec))
+    for n in (4, 5, 7):
+        same(tmp_path / "f.onnx", both, np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32))
+
+
+def test_GradientOfASliceLongerThanItsAxis(tmp_path):
+    for stop in (slice(None, 3), slice(-3, None), slice(1, -1)):
+        lm.onnx.save(lambda v, w: lm.vjp(lambda v: v[stop], v)[1](w[stop]), tmp_path / "f.onnx", lm.TensorSpec(["n"]), lm.TensorSpec(["n"]))
+        for n in (1, 2, 3, 4):
+            w = np.arange(1, n + 1, dtype=np.float32)
+            wanted = np.zeros(n, np.float32)
+            wanted[stop] = w[stop]
+            np.testing.assert_array_equal(in_runtime(tmp_path / "f.onnx", w, w)[0], wanted)
+
+
 def test_VariablesKeepTheirNamesAndTrainOn(tmp_path):
     model, x = example("policy")
     y = lm.constant(np.random.default_rng(1).integers(0, 2, 5))

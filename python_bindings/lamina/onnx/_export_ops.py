@@ -200,11 +200,20 @@ def sliced(e, x, starts, ends, steps, axes=None):
     return e.add("Slice", x, e.ints(starts), e.ints(ends), e.ints(axes), e.ints(steps))
 
 
+def first_place(begin, step, length, offset=0):
+    """Where a slice begins on an axis of this length, as an expression of lengths: Lamina's rule."""
+    if step < 0:
+        first = f"min({begin},({length})-1)"
+    else:
+        first = f"max(({length})+{begin},0)" if begin < 0 else f"min({begin},{length})" if begin else "0"
+    return first if offset == 0 else f"{first}+({offset})"
+
+
 @export("slice")
 def slice_(e, n, x):
     begin, end, step, offset, size = (n.dims(k) for k in ("begin", "end", "step", "offset", "size"))
     if offset or size:
-        starts = [b if o == 0 else f"{b}+({o})" for b, o in zip(begin, offset or [0] * len(begin))]
+        starts = [first_place(*place) for place in zip(begin, step, x.dims, offset or [0] * x.rank)]
         ends = [f"({b})+(({s})-1)*{k}+1" for b, s, k in zip(starts, size or n.types[0][1], step)]
         if min(step) < 0:
             raise n.refuse("it goes backward from a place that is open", "save it for fixed lengths")
@@ -216,28 +225,21 @@ def slice_(e, n, x):
 @export("pad_slice")
 def pad_slice(e, n, x):
     """Zeros with x at begin, begin + step, ..."""
-    begin, step, offset, out = n.dims("begin"), n.dims("step"), n.dims("offset"), n.types[0][1]
-    if offset:
-        begin = [b if o == 0 else f"{b}+({o})" for b, o in zip(begin, offset)]
-    dims, name = list(x.dims), x.name
-    zero = e.like(x, 0)
+    step, out, zero, name = n.dims("step"), n.types[0][1], e.like(x, 0), x.name
+    # A slice of an open axis is shorter than it says where that axis is short.
+    dims = [d if isinstance(d, int) and isinstance(o, int) else e.length_of(x, axis) for axis, (d, o) in enumerate(zip(x.dims, out))]
+    begin = [first_place(*place) for place in zip(n.dims("begin"), step, out, n.dims("offset") or [0] * len(out))]
     for axis, s in enumerate(step):
         if s < 0:
-            if begin[axis] == LAST.max:  # the last place
-                begin[axis] = out[axis] - 1 if isinstance(out[axis], int) else f"({out[axis]})-1"
             name = sliced(e, name, [-1], [LAST.min], [-1], [axis])
-            begin[axis] = f"({begin[axis]})+(({dims[axis]})-1)*{s}" if not (isinstance(begin[axis], int) and isinstance(dims[axis], int)) else begin[axis] + (dims[axis] - 1) * s
-            s = -s
+            begin[axis], s = f"{begin[axis]}+(({dims[axis]})-1)*{s}", -s
         if s > 1:  # zeros behind each element; what the last has too many is cut off at the end
-            spread = [*dims[:axis + 1], 1, *dims[axis + 1:]]
-            name = e.reshape(name, spread)
-            name = e.add("Pad", name, e.ints([0] * len(spread) + [0] * (axis + 1) + [s - 1] + [0] * (len(spread) - axis - 2)), zero)
-            dims[axis] = dims[axis] * s if isinstance(dims[axis], int) else f"({dims[axis]})*{s}"
+            rank = len(dims) + 1
+            name = e.add("Pad", e.add("Unsqueeze", name, e.ints([axis + 1])), e.ints([0] * (rank + axis + 1) + [s - 1] + [0] * (rank - axis - 2)), zero)
+            dims[axis] = f"{dims[axis]}*{s}" if isinstance(dims[axis], str) else dims[axis] * s
             name = e.reshape(name, dims)
-    known = all(isinstance(v, int) for v in (*begin, *dims, *out))
-    begin = [b % o if known and b < 0 and o else b for b, o in zip(begin, out)]
-    rest = [o - b - d if known else f"({o})-({b})-({d})" for o, b, d in zip(out, begin, dims)]
-    return e.add("Pad", name, e.shape([*begin, *rest]), zero) if out else name
+    behind = [f"({o})-({b})-({d})" for o, b, d in zip(out, begin, dims)]
+    return e.add("Pad", name, e.shape([*begin, *behind]), zero) if out else name
 
 
 @export("iota")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 import os
 
 import numpy as np
@@ -15,6 +16,10 @@ from ._tensors import CODES, FLOATS, known_array, numpy_dtype, pairs_of
 
 OPSET, IR = 21, 10
 DRAW = "ONNX cannot repeat its numbers", "save what is predicted, without the draw: model(x, training=False)"
+ARITHMETIC = {  # of lengths: what an expression's operation is in ONNX, and of numbers
+    ast.Add: ("Add", operator.add), ast.Sub: ("Sub", operator.sub), ast.Mult: ("Mul", operator.mul), ast.Div: ("Div", operator.floordiv), ast.FloorDiv: ("Div", operator.floordiv),
+    ast.USub: ("Neg", operator.neg), "min": ("Min", min), "max": ("Max", max),
+}
 EFFECTS = {  # ops that a file cannot hold, and why; draws first, since each assigns its generator too
     "dropout": DRAW, "random_integers": DRAW, "random_normal": DRAW, "random_truncated_normal": DRAW, "random_uniform": DRAW,
     "assign": ("an ONNX graph has no state that changes", "save a function that returns the new value"),
@@ -126,10 +131,23 @@ class Exporter:
 
     # --- lengths ---
 
+    def length_of(self, x, axis):
+        """The length of an axis as it is when the file runs, for use in expressions."""
+        symbol = self.name("_length")
+        self.symbols[symbol] = x.name if isinstance(x, Result) else x, axis
+        return symbol
+
     def length(self, dim):
-        """The name of an int64 [1] with a length."""
+        """The name of an int64 [1] with a length: a number or an expression such as "2*n" or "max(n-2,0)"."""
+        return self._length(self._value(dim))
+
+    def _length(self, value):
+        return self.ints([value]) if isinstance(value, int) else value
+
+    def _value(self, dim):
+        """What length() names, or its number if it is known."""
         if isinstance(dim, int):
-            return self.ints([dim])
+            return dim
         try:
             return self._expression(ast.parse(dim, mode="eval").body)
         except SyntaxError:
@@ -137,23 +155,23 @@ class Exporter:
 
     def _expression(self, e):
         if isinstance(e, ast.Constant):
-            return self.ints([e.value])
-        if isinstance(e, ast.UnaryOp):
-            return self.add("Neg", self._expression(e.operand))
-        if isinstance(e, ast.BinOp):
-            kind = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div", ast.FloorDiv: "Div"}[type(e.op)]
-            return self.add(kind, self._expression(e.left), self._expression(e.right))
-        source = self.symbols.get(e.id)
-        if source is None:
-            raise errors.InvalidArgument(f"lm.onnx.save: the length {e.id} cannot be written", "", "no input of the function has it as a length of its own",
-                                         "save it for fixed lengths")
-        return self.add("Shape", source[0], start=source[1], end=source[1] + 1)
+            return e.value
+        if isinstance(e, ast.Name):
+            if e.id not in self.symbols:
+                raise errors.InvalidArgument(f"lm.onnx.save: the length {e.id} cannot be written", "", "no input of the function has it as a length of its own",
+                                             "save it for fixed lengths")
+            name, axis = self.symbols[e.id]
+            return self.add("Shape", name, start=axis, end=axis + 1)
+        kind, parts = (e.func.id, e.args) if isinstance(e, ast.Call) else (type(e.op), [e.operand] if isinstance(e, ast.UnaryOp) else [e.left, e.right])
+        (op, function), values = ARITHMETIC[kind], [self._expression(part) for part in parts]
+        return function(*values) if all(isinstance(v, int) for v in values) else self.add(op, *map(self._length, values))
 
     def shape(self, dims):
         """The name of an int64 vector with these lengths."""
-        if all(isinstance(d, int) for d in dims):
-            return self.ints(list(dims))
-        return self.add("Concat", *(self.length(d) for d in dims), axis=0) if len(dims) > 1 else self.length(dims[0])
+        values = [self._value(d) for d in dims]
+        if all(isinstance(v, int) for v in values):
+            return self.ints(values)
+        return self.add("Concat", *map(self._length, values), axis=0) if len(values) > 1 else values[0]
 
     def reshape(self, x, dims):
         if sum(not isinstance(d, int) for d in dims) == 1:
