@@ -126,6 +126,38 @@ def test_LoopsRunEagerlyAndTraced(tmp_path):
     assert tape.gradient(y, x).item() == 1
 
 
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64", "uint8", "uint16"])
+def test_IntegerDivisionCutsOff(name, tmp_path):
+    limits, kind = np.iinfo(name), {"uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16}.get(name) or getattr(TensorProto, name.upper())
+    values = [limits.min, limits.min + 2, limits.max, 1, 2, 3, 7] + ([-1, -2, -5] if limits.min else [])
+    info = lambda n: helper.make_tensor_value_info(n, kind, ["n"])
+    graph = helper.make_graph([helper.make_node("Div", ["a", "b"], ["y"])], "g", [info("a"), info("b")], [info("y")])
+    net = lm.onnx.load(saved(tmp_path, helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 21)])))
+    cut = [(a, b, q) for a in values for b in values if b for q in [abs(int(a)) // abs(int(b)) * (1 if (a < 0) == (b < 0) else -1)] if q <= limits.max]
+    a, b, wanted = (np.array(part, name) for part in zip(*cut))
+    np.testing.assert_array_equal(net(a, b).numpy(), wanted)
+
+
+def resized(tmp_path, opset, scale, **attrs):
+    inputs, x = ["x", "roi", "scales"] if opset > 10 else ["x", "scales"], np.arange(5, dtype=np.float32)
+    constants = [numpy_helper.from_array(np.array(v, np.float32), name) for name, v in (("scales", [scale]), ("roi", [])) if name in inputs]
+    graph = helper.make_graph([helper.make_node("Resize", inputs, ["y"], **attrs)], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None])], constants)
+    return lm.onnx.load(saved(tmp_path, helper.make_model(graph, ir_version=7, opset_imports=[helper.make_opsetid("", opset)])))(x).numpy()
+
+
+def test_PlacesThatResizeReads(tmp_path):
+    half = {"coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+    np.testing.assert_allclose(resized(tmp_path, 11, 2.0, mode="linear", **half), [0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4, 4])
+    np.testing.assert_array_equal(resized(tmp_path, 11, 0.4, nearest_mode="floor", **half), [1, 3])
+    np.testing.assert_allclose(resized(tmp_path, 10, 2.0, mode="linear"), [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4])
+    np.testing.assert_array_equal(resized(tmp_path, 10, 1.7), [0, 0, 1, 1, 2, 2, 3, 4])
+    for name, mode in (("coordinate_transformation_mode", "half"), ("nearest_mode", "up"), ("mode", "bilinear")):
+        with pytest.raises(lm.errors.InvalidArgument, match="Resize") as caught:
+            resized(tmp_path, 13, 2.0, **{name: mode})
+        assert f"its {name} is '{mode}'" in caught.value.why
+
+
 def test_FunctionsOfTheFileAreInlined(tmp_path):
     model = model_of('''<ir_version: 9, opset_import: ["": 21, "own": 1]>
         net (float[n] x) => (float[n] y) { y = own.scaled<by = 3.0>(x) }

@@ -39,8 +39,8 @@ def div(n, a, b):
     b = legacy(n, a, b)
     if dtype_of(a).name in FLOATS:
         return lm.div(a, b)
-    quotient = lm.floor_divide(lm.abs(a), lm.abs(b))  # ONNX cuts integers off
-    return lm.where(lm.not_equal(lm.less(a, lm.zeros_like(a)), lm.less(b, lm.zeros_like(b))), lm.neg(quotient), quotient) if not dtype_of(a).name.startswith("uint") else lm.floor_divide(a, b)
+    down, negative = lm.floor_divide(a, b), lm.not_equal(lm.less(a, lm.zeros_like(a)), lm.less(b, lm.zeros_like(b)))
+    return lm.where(lm.logical_and(negative, lm.not_equal(lm.mod(a, b), lm.zeros_like(b))), down + lm.ones_like(down), down)  # ONNX cuts integers off
 
 
 @op("Mod")
@@ -78,7 +78,7 @@ op("Where")(lambda n, c, a, b: lm.where(c, a, b))
 
 @op("BitShift")
 def bit_shift(n, a, b):
-    return (lm.shift_left if n.attr("direction") == "LEFT" else lm.shift_right)(a, b)
+    return (lm.shift_left if n.choice("direction", "LEFT", "RIGHT") == "LEFT" else lm.shift_right)(a, b)
 
 
 @op("IsInf")
@@ -135,7 +135,7 @@ def hard_swish(n, x):
 
 @op("Gelu")
 def gelu(n, x):
-    return lm.gelu(x, n.attr("approximate", "none") == "tanh")
+    return lm.gelu(x, n.choice("approximate", "none", "tanh") == "tanh")
 
 
 @op("Mish")

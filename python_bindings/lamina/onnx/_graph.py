@@ -85,6 +85,13 @@ class Node:
                 return value
         return default
 
+    def choice(self, name, *values):
+        """A text attribute that is one of these; the first is its default."""
+        value = self.attr(name, values[0])
+        if value not in values:
+            raise self.refuse(f"its {name} is '{value}', which is none of {', '.join(values)}")
+        return value
+
     def has(self, name):
         return self.attr(name) is not None
 

@@ -22,7 +22,7 @@ class Cell:
     """What the three ops share: weights of one direction, activations, clipping."""
 
     def __init__(self, n, direction, count, defaults, w, r, b):
-        names = n.attr("activations") or defaults * (2 if n.attr("direction", "forward") == "bidirectional" else 1)
+        names = n.attr("activations") or defaults * (2 if n.choice("direction", "forward", "reverse", "bidirectional") == "bidirectional" else 1)
         each = len(defaults)
         chosen = names[direction * each:(direction + 1) * each]
         alphas, betas = n.attr("activation_alpha") or [], n.attr("activation_beta") or []
@@ -47,7 +47,7 @@ class Cell:
 
 def directions(n, x, lengths, count, gates, defaults, w, r, b, initials, make_step):
     """Runs each direction; returns all outputs [time, directions, batch, size] and each state's last values."""
-    layout, names = n.attr("layout", 0), n.attr("direction", "forward")
+    layout, names = n.attr("layout", 0), n.choice("direction", "forward", "reverse", "bidirectional")
     if layout:
         x = lm.swapaxes(x, 0, 1)
         initials = [None if v is None else lm.swapaxes(v, 0, 1) for v in initials]

@@ -14,13 +14,19 @@ from ._tensors import FLOATS, HALVES, dtype_of, in_float32, shape_of, to_tensor
 # --- Resize: a matrix per axis ---
 
 
-def places(mode, length, out, scale, roi):
+MODES = "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"
+
+
+def places(n, length, out, scale, roi):
     """Where each output lies in the input."""
+    mode = n.choice("coordinate_transformation_mode", *MODES) if n.version >= 11 else "asymmetric"
     x, size = np.arange(out, dtype=np.float64), scale * length
     if mode == "align_corners":
         return np.zeros(out) if size == 1 else x * (length - 1) / (size - 1)
     if mode == "asymmetric":
         return x / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (x + 0.5) / scale
     if mode == "tf_crop_and_resize":
         start, end = roi
         inner = np.full(out, (end - start) * (length - 1) / 2) if size == 1 else x * (end - start) * (length - 1) / (size - 1)
@@ -39,7 +45,7 @@ def cubic(v, a):
 def matrix(n, mode, length, out, scale, roi):
     """[out, length]: the weight of each input in each output."""
     n.room([out, length])
-    x = places(n.attr("coordinate_transformation_mode", "half_pixel"), length, out, scale, roi)
+    x = places(n, length, out, scale, roi)
     base = np.ceil(x) - 1
     ratio = (x - base)[:, None]
     narrow = min(scale, 1) if n.attr("antialias", 0) else 1
@@ -60,14 +66,15 @@ def matrix(n, mode, length, out, scale, roi):
 
 
 def nearest(n, length, out, scale, roi):
-    x = places(n.attr("coordinate_transformation_mode", "half_pixel"), length, out, scale, roi)
+    x = places(n, length, out, scale, roi)
     rounding = {"round_prefer_floor": lambda v: np.ceil(v - 0.5), "round_prefer_ceil": lambda v: np.floor(v + 0.5), "floor": np.floor, "ceil": np.ceil}
-    return np.clip(rounding[n.attr("nearest_mode", "round_prefer_floor")](x), 0, length - 1).astype(np.int64), x
+    which = n.choice("nearest_mode", *rounding) if n.version >= 11 else "floor" if scale >= 1 else "ceil"
+    return np.clip(rounding[which](x), 0, length - 1).astype(np.int64), x
 
 
 @op("Resize", fixed=(1, 2, 3))
 def resize(n, x, *_):
-    dims, mode = list(shape_of(x)), n.attr("mode", "nearest")
+    dims, mode = list(shape_of(x)), n.choice("mode", "nearest", "linear", "cubic")
     if n.version >= 11:
         roi, scales, sizes = n.known(1), n.known(2), n.ints(3)
     else:
@@ -77,7 +84,7 @@ def resize(n, x, *_):
         raise n.refuse("a length that it resizes is open", fix="trace with that length fixed")
     if sizes:
         scales = [s / dims[a] for s, a in zip(sizes, axes)]
-        policy = n.attr("keep_aspect_ratio_policy", "stretch")
+        policy = n.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
         if policy != "stretch":
             one = (min if policy == "not_larger" else max)(scales)
             scales, sizes = [one] * len(axes), [math.floor(dims[a] * one + 0.5) for a in axes]
@@ -122,7 +129,7 @@ def upsample(n, x, _=None):
     for axis, scale in enumerate(scales):
         length = shape_of(x)[axis]
         at = np.arange(math.floor(length * scale)) / scale
-        if n.attr("mode", "nearest") == "nearest":
+        if n.choice("mode", "nearest", "linear") == "nearest":
             x = lm.gather(x, lm.constant(np.floor(at).astype(np.int64)), axis) if scale != 1 else x
         elif scale != 1:
             low = np.floor(at).astype(int)
@@ -175,8 +182,8 @@ def reflected(v, low, high):
 @op("GridSample")
 @in_float32
 def grid_sample(n, x, grid):
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(n.attr("mode", "linear"), n.attr("mode", "linear"))
-    padding, corners = n.attr("padding_mode", "zeros"), n.attr("align_corners", 0)
+    mode = n.choice("mode", "linear", "bilinear", "nearest", "cubic", "bicubic").removeprefix("bi")
+    padding, corners = n.choice("padding_mode", "zeros", "border", "reflection"), n.attr("align_corners", 0)
     dims, batch = shape_of(x)[2:], shape_of(x)[0]
     out = shape_of(grid)[1:-1]
     flat = lm.astype(lm.reshape(grid, [batch, math.prod(out), len(dims)]), x.dtype)
@@ -223,8 +230,8 @@ def cubic_of(v, a=-0.75):
 @in_float32
 def roi_align(n, x, rois, batches):
     height, width, ratio = n.attr("output_height", 1), n.attr("output_width", 1), n.attr("sampling_ratio", 0)
-    scale, mode = n.attr("spatial_scale", 1.0), n.attr("mode", "avg")
-    half = n.version >= 16 and n.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    scale, mode = n.attr("spatial_scale", 1.0), n.choice("mode", "avg", "max")
+    half = n.version >= 16 and n.choice("coordinate_transformation_mode", "half_pixel", "output_half_pixel") == "half_pixel"
     if ratio <= 0:
         raise n.refuse("its sampling_ratio is 0: how many points it reads follows from data")
     count, (h, w) = shape_of(rois)[0], shape_of(x)[2:]

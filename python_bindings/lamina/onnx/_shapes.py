@@ -239,7 +239,7 @@ def pad(n, x, _=None, value=None, __=None):
         if before < 0 or after < 0:
             x = cut(x, axis, max(-before, 0), shape_of(x)[axis] - max(-after, 0))
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
-    mode = n.attr("mode", "constant")
+    mode = n.choice("mode", "constant", "reflect", "edge", "wrap")
     if mode != "constant":
         return lm.pad(x, pairs, mode)
     if value is None or isinstance(value, float):
@@ -289,11 +289,9 @@ def gather_nd(n, x, indices):
     return lm.gather_nd(x, indices)
 
 
-def reduced(at, how, updates, n):
-    name = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}.get(how)
-    if name is None:
-        raise n.refuse(f"the reduction '{how}' is unknown")
-    return getattr(at, name)(updates)
+def reduced(n, at, updates):
+    how = n.choice("reduction", "none", "add", "mul", "max", "min")
+    return getattr(at, "set" if how == "none" else how)(updates)
 
 
 @op("ScatterND")
@@ -303,7 +301,7 @@ def scatter_nd(n, x, indices, updates):
         return x
     indices = wrapped_places(indices, shape_of(x)[:depth])
     places = tuple(lm.reshape(cut(indices, indices.ndim - 1, i, i + 1), shape_of(indices)[:-1]) for i in range(depth))
-    return reduced(x.at[places], n.attr("reduction", "none"), updates, n)
+    return reduced(n, x.at[places], updates)
 
 
 @op("ScatterElements", "Scatter")
@@ -314,7 +312,7 @@ def scatter_elements(n, x, indices, updates):
         return x
     places = [lm.broadcast_to(lm.reshape(lm.arange(d, dtype=lm.int64), [1] * i + [-1] + [1] * (len(dims) - i - 1)), dims) for i, d in enumerate(dims)]
     places[axis] = wrapped(indices, shape_of(x)[axis])
-    return reduced(x.at[tuple(places)], n.attr("reduction", "none"), updates, n)
+    return reduced(n, x.at[tuple(places)], updates)
 
 
 @op("TensorScatter")
@@ -323,7 +321,7 @@ def tensor_scatter(n, past, update, start=None):
     batch, length = shape_of(past)[0], shape_of(past)[axis]
     begin = lm.zeros([batch], lm.int64) if start is None else start
     places = lm.reshape(begin, [batch, 1]) + lm.reshape(lm.arange(shape_of(update)[axis], dtype=lm.int64), [1, -1])
-    if n.attr("mode", "linear") == "circular":
+    if n.choice("mode", "linear", "circular") == "circular":
         places = lm.mod(places, length)
     rows = lm.reshape(lm.arange(batch, dtype=lm.int64), [batch, 1])
     y, u = lm.moveaxis(past, axis, 1), lm.moveaxis(update, axis, 1)
@@ -433,7 +431,7 @@ def reverse_sequence(n, x, lengths):
 @op("DepthToSpace")
 def depth_to_space(n, x):
     b, (size, c, h, w) = n.attr("blocksize"), shape_of(x)
-    if n.attr("mode", "DCR") == "DCR":
+    if n.choice("mode", "DCR", "CRD") == "DCR":
         y = lm.transpose(lm.reshape(x, [size, b, b, c // (b * b), h, w]), [0, 3, 4, 1, 5, 2])
     else:
         y = lm.transpose(lm.reshape(x, [size, c // (b * b), b, b, h, w]), [0, 1, 4, 2, 5, 3])
@@ -446,5 +444,5 @@ def space_to_depth(n, x):
     if h % b or w % b:
         raise n.refuse(f"blocks of {b} do not divide an image of {h} x {w}")
     y = lm.reshape(x, [size, c, h // b, b, w // b, b])
-    y = lm.transpose(y, [0, 3, 5, 1, 2, 4] if n.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4])
+    y = lm.transpose(y, [0, 3, 5, 1, 2, 4] if n.choice("mode", "DCR", "CRD") == "DCR" else [0, 1, 3, 5, 2, 4])
     return lm.reshape(y, [size, c * b * b, h // b, w // b])

@@ -27,7 +27,7 @@ class Window:
         if len(dims) != axes or min(*self.kernel, *self.strides, *self.dilations) < 1:
             raise n.refuse(f"its window {self.kernel}, strides {self.strides}, dilations {self.dilations} do not fit an image of {len(dims)} axes")
         self.reach = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations)]
-        pads, auto = n.attr("pads") or [0] * 2 * axes, n.attr("auto_pad", "NOTSET")
+        pads, auto = n.attr("pads") or [0] * 2 * axes, n.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
         if auto == "VALID":
             pads = [0] * 2 * axes
         if auto.startswith("SAME"):
@@ -138,7 +138,7 @@ def conv_transpose(n, x, w, b=None):
     strides, dilations = n.attr("strides") or [1] * axes, n.attr("dilations") or [1] * axes
     more, pads = n.attr("output_padding") or [0] * axes, n.attr("pads") or [0] * 2 * axes
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
-    auto, wanted = n.attr("auto_pad", "NOTSET"), n.attr("output_shape")
+    auto, wanted = n.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"), n.attr("output_shape")
     if wanted is None and auto.startswith("SAME"):
         wanted = [d * s for d, s in zip(dims, strides)]
     if wanted is not None:
