@@ -46,7 +46,7 @@ def slope_of(case):
     return lm.grad(total, argnums=tuple(range(len(case.args))))
 
 
-# searchsorted's table is float64, and the gradient of astype is of float64 alone. ONNX Runtime has no Atanh of float64, which erfinv takes.
+# searchsorted's table is float64, and the gradient of astype is of float64 alone. ONNX Runtime has no Erf of float64, which erfinv takes.
 WITHOUT = {"searchsorted", "erfinv", "astype grad", "erfinv grad"}
 NAMES = [n for n in [*CASES, *(f"{name} grad" for name, case in CASES.items() if case.slopes)] if n not in WITHOUT]
 
@@ -217,6 +217,77 @@ def test_OtherDtypesAndLoops(name, tmp_path):
     fn = lm.function(fn)
     lm.onnx.save(fn, tmp_path / "f.onnx", x)
     same(tmp_path / "f.onnx", fn, x, rtol=1e-2 if x.dtype == np.float16 else 1e-5, atol=1e-3 if x.dtype == np.float16 else 1e-6)
+
+
+def pairs(values, dtype):
+    return [np.ascontiguousarray(part) for part in np.meshgrid(np.array(values, dtype), np.array(values, dtype))]
+
+
+DIVISION = {
+    **{name: pairs([low := np.iinfo(name).min, low + 1, np.iinfo(name).max, 0, 1, 2, 3, 7] + ([-1, -2, -3, -7] if low else []), name) for name in "int8 int16 int32 int64 uint8".split()},
+    "tenths": [np.arange(1, 11, dtype=np.float32) / 10, np.full(10, 0.1, np.float32)], "tenths in double": [np.arange(-10, 11) / 10, np.full(21, 0.1)],
+    "borders": pairs([0.0, -0.0, 1, -1, 2, -3, 3.5, 1e30, -1e30, 1e-30, np.inf, -np.inf, np.nan], np.float32),
+}
+
+
+@pytest.mark.parametrize("name", DIVISION)
+@pytest.mark.parametrize("op", ["floor_divide", "mod", "fmod"])
+def test_DivisionRoundsAsInLamina(op, name, tmp_path):
+    fn, (a, b) = lm.function(getattr(lm, op)), DIVISION[name]
+    lm.onnx.save(fn, tmp_path / "f.onnx", a, b)
+    same(tmp_path / "f.onnx", fn, a, b, rtol=0, atol=0)
+
+
+BORDERS = [0.0, -0.0, 1, -1, 0.5, -0.5, 1e-12, 1e30, -1e30, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("name", ["atan2", "log1p", "silu", "silu grad", "gelu grad", "gelu_tanh grad"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_BordersOfFormulas(name, dtype, tmp_path):
+    if dtype == np.float64 and name in ("atan2", "gelu grad"):
+        return  # ONNX Runtime has no Atan and Erf of float64
+    plain = name.removesuffix(" grad")
+    op = (lambda x: lm.gelu(x, True)) if plain == "gelu_tanh" else getattr(lm, plain)
+    args = pairs(BORDERS, dtype) if name == "atan2" else [np.array(BORDERS, dtype)]
+    fn = lm.function(op if plain == name else lm.grad(lambda x: lm.sum(op(x))))
+    lm.onnx.save(fn, tmp_path / "f.onnx", *args)
+    (got,), wanted = in_runtime(tmp_path / "f.onnx", *args), fn(*args).numpy()
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-7)
+    if name == "atan2":  # ONNX Runtime's Where loses the sign of 0
+        numbers = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(wanted[numbers]))
+
+
+NARROW = {
+    "sum": lambda x: lm.sum(x, 0), "prod": lambda x: lm.prod(x, 0), "max": lambda x: lm.max(x, 0), "min": lambda x: lm.min(x, 1), "cumsum": lambda x: lm.cumsum(x, 0),
+    "argmax": lambda x: lm.argmax(x, 1), "pow": lambda x: lm.pow(x, x), "neg": lm.neg, "relu": lm.relu,
+    "max_pool2d": lambda x: lm.max_pool2d(x[None, :, :, None], (2, 2)), "isnan": lm.isnan, "less": lambda x: lm.less(x, x[::-1]),
+    "round": lm.round, "softplus": lm.softplus, "conv2d": lambda x: lm.conv2d(x[None, :, :, None], x[:2, :2, None, None]), "matmul": lambda x: lm.matmul(x, x), "sort": lambda x: lm.sort(x, 1),
+    "where": lambda x: lm.where(lm.less(x, x[::-1]), x, x[::-1]), "maximum": lambda x: lm.maximum(x, x[::-1]), "pad": lambda x: lm.pad(x, ((1, 0), (0, 1))),
+}
+UNRUN = "bfloat16", "uint64"  # ONNX Runtime (CPU) lacks most ops of these
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_EveryDtypeIsWrittenAsTheStandardHasItOrRefused(name, tmp_path):
+    fn, path = lm.function(NARROW[name]), tmp_path / "f.onnx"
+    for dtype in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64".split():
+        x = lm.astype(lm.constant([[3, 1, 2], [0, 4, 1], [2, 2, 5]]), dtype)
+        try:
+            wanted = fn(x)
+        except lm.errors.Error:
+            continue  # Lamina does not have it either
+        if name == "max_pool2d" and dtype in ("int64", "uint64"):  # no dtype of ONNX's op holds these numbers
+            with pytest.raises(lm.errors.InvalidArgument, match=f"the op {name} cannot be written") as caught:
+                lm.onnx.save(fn, path, x)
+            assert dtype in caught.value.why and "test_export.py" in caught.value.where
+            continue
+        lm.onnx.save(fn, path, x)
+        onnx.checker.check_model(path, full_check=True)
+        if dtype not in UNRUN and (name, dtype) not in (("softplus", "float64"), ("conv2d", "float64")):
+            (got,) = in_runtime(path, x.numpy())
+            assert got.dtype == wanted.numpy().dtype
+            np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-2 if dtype == "float16" else 1e-5, err_msg=dtype)
 
 
 def test_ComplexInputsAndOutputsAreRefused(tmp_path):

@@ -21,20 +21,29 @@ def export(*names):
 
 # --- elementwise: ONNX has most by the same name in camel case ---
 
-SAME = """Abs Acos Acosh Add Asin Asinh Atan Atanh Cos Cosh Div Erf Exp Log Mul Neg Pow Reciprocal Relu Sigmoid Sign Sin Sinh Softplus Sqrt Sub Tan Tanh Where"""
+SAME = """Abs Acos Acosh Add Asin Asinh Atan Atanh Cos Cosh Div Erf Exp Log Mul Neg Pow Reciprocal Sigmoid Sign Sin Sinh Softplus Sqrt Sub Tan Tanh Where"""
 for camel in SAME.split():
     EXPORTED[re.sub("(?<=.)([A-Z])", r"_\1", camel).lower()] = lambda e, n, *x, op=camel: e.add(op, *x)
-OTHER = {"maximum": "Max", "minimum": "Min", "logical_and": "And", "logical_or": "Or", "logical_not": "Not", "logical_xor": "Xor", "isnan": "IsNaN", "gelu": "Gelu"}
+OTHER = {"maximum": "Max", "minimum": "Min", "logical_and": "And", "logical_or": "Or", "logical_not": "Not", "logical_xor": "Xor", "gelu": "Gelu"}
 for name, camel in OTHER.items():
     EXPORTED[name] = lambda e, n, *x, op=camel: e.add(op, *x)
 for camel in ("Ceil", "Floor", "Round"):  # of whole numbers they are the numbers
     EXPORTED[camel.lower()] = lambda e, n, x, op=camel: e.add(op, x) if x.floating else x
 for name, camel in (("equal", "Equal"), ("less", "Less"), ("greater", "Greater"), ("less_equal", "LessOrEqual"), ("greater_equal", "GreaterOrEqual")):
-    def compare(e, n, a, b, op=camel):
-        return e.add(op, *(e.cast(v, "int32") if v.dtype == "bool" and op != "Equal" else v for v in (a, b)))
-    EXPORTED[name] = compare
+    EXPORTED[name] = lambda e, n, a, b, op=camel: e.add(op, a, b)
 for name, camel in (("bitwise_and", "And"), ("bitwise_or", "Or"), ("bitwise_xor", "Xor"), ("bitwise_not", "Not")):
     EXPORTED[name] = lambda e, n, *x, op=camel: e.add(op if x[0].dtype == "bool" else "Bitwise" + op, *x)
+
+
+def negative(x):
+    """Whether x has a minus sign, as -0 has."""
+    return "Or", ("Less", x, 0), ("Less", ("Reciprocal", x), 0)
+
+
+def within(x, far):
+    """x, but no further from 0 than where a slope has reached its limit: infinity times 0 is NaN."""
+    return "Max", ("Min", x, far), -far
+
 
 # Formulas of ops that ONNX does not have; a number is a scalar of the first operand's dtype.
 FORMULAS = {
@@ -44,26 +53,27 @@ FORMULAS = {
     "exp2": lambda x: ("Pow", 2, x),
     # Both lose no digits where x is small.
     "expm1": lambda x: ("Where", ("Less", ("Abs", x), 1), ("Div", ("Mul", 2, ("Tanh", ("Mul", x, 0.5))), ("Sub", 1, ("Tanh", ("Mul", x, 0.5)))), ("Sub", ("Exp", x), 1)),
-    "log1p": lambda x: ("Where", ("Less", ("Abs", x), 0.5), ("Mul", 2, ("Atanh", ("Div", x, ("Add", x, 2)))), ("Log", ("Add", x, 1))),
+    "log1p": lambda x: ("Where", ("Equal", ("Add", x, 1), 1), x, (
+        "Where", ("Less", ("Abs", x), 0.5), ("Mul", ("Log", ("Add", x, 1)), ("Div", x, ("Sub", ("Add", x, 1), 1))), ("Log", ("Add", x, 1)))),
     "log10": lambda x: ("Mul", ("Log", x), 1 / math.log(10)),
     "log2": lambda x: ("Mul", ("Log", x), 1 / math.log(2)),
     "logaddexp": lambda a, b: ("Where", ("Equal", a, b), ("Add", a, math.log(2)), ("Add", ("Max", a, b), ("Log", ("Add", 1, ("Exp", ("Neg", ("Abs", ("Sub", a, b)))))))),
     "rsqrt": lambda x: ("Reciprocal", ("Sqrt", x)),
     "square": lambda x: ("Mul", x, x),
-    "silu": lambda x: ("Mul", x, ("Sigmoid", x)),
+    "silu": lambda x: ("Where", ("Less", x, -1e4), -0.0, ("Mul", x, ("Sigmoid", x))),
     "elu": lambda x, alpha: ("Where", ("Greater", x, 0), x, ("Mul", alpha, ("Sub", ("Exp", ("Min", x, 0)), 1))),
     "leaky_relu": lambda x, slope: ("Where", ("Greater", x, 0), x, ("Mul", slope, x)),
-    "atan2": lambda a, b: ("Where", ("Greater", b, 0), ("Atan", ("Div", a, b)), ("Where", ("Less", b, 0), ("Add", ("Atan", ("Div", a, b)), ("Where", ("Less", a, 0), -math.pi, math.pi)),
-                                                                              ("Mul", ("Sign", a), math.pi / 2))),
+    "atan2": lambda a, b: ("Mul", ("Where", negative(a), -1, 1), ("Abs", ("Sub", ("Where", negative(b), math.pi, 0), (
+        "Where", ("Equal", ("Abs", a), ("Abs", b)), ("Where", ("Equal", a, 0), 0, math.pi / 4), ("Atan", ("Abs", ("Div", a, b))))))),
     "relu_grad": lambda dy, y: ("Where", ("Greater", y, 0), dy, 0),
     "tanh_grad": lambda dy, y: ("Mul", dy, ("Sub", 1, ("Mul", y, y))),
     "sigmoid_grad": lambda dy, y: ("Mul", dy, ("Mul", y, ("Sub", 1, y))),
     "elu_grad": lambda dy, x, alpha: ("Where", ("Greater", x, 0), dy, ("Mul", dy, ("Mul", alpha, ("Exp", ("Min", x, 0))))),
     "leaky_relu_grad": lambda dy, y, slope: ("Where", ("Greater", y, 0), dy, ("Mul", slope, dy)),
     "softplus_grad": lambda dy, y: ("Mul", dy, ("Sub", 1, ("Exp", ("Neg", y)))),
-    "silu_grad": lambda dy, x: ("Mul", dy, ("Mul", ("Sigmoid", x), ("Add", 1, ("Mul", x, ("Sub", 1, ("Sigmoid", x)))))),
+    "silu_grad": lambda dy, x: ("Mul", dy, ("Mul", ("Sigmoid", x), ("Add", 1, ("Mul", within(x, 1e4), ("Sub", 1, ("Sigmoid", x)))))),
     "gelu_grad": lambda dy, x: ("Mul", dy, ("Add", ("Mul", 0.5, ("Add", 1, ("Erf", ("Mul", x, math.sqrt(0.5))))),
-                                            ("Mul", x, ("Mul", 1 / math.sqrt(2 * math.pi), ("Exp", ("Mul", -0.5, ("Mul", x, x))))))),
+                                            ("Mul", within(x, 1e2), ("Mul", 1 / math.sqrt(2 * math.pi), ("Exp", ("Mul", -0.5, ("Mul", x, x))))))),
 }
 
 
@@ -85,7 +95,8 @@ def gelu_tanh(e, n, x):
 @export("gelu_tanh_grad")
 def gelu_tanh_grad(e, n, dy, x):
     c = math.sqrt(2 / math.pi)
-    k = lambda v: e.like(x, v)
+    k = lambda v, x=x: e.like(x, v)
+    x = e.chain("Max", ("Min", x, k(1e2)), k(-1e2))
     square = e.add("Mul", x, x)
     t = e.chain("Tanh", ("Mul", k(c), ("Mul", x, ("Add", k(1), ("Mul", k(0.044715), square)))))
     slope = e.chain("Mul", ("Mul", x, ("Sub", k(1), ("Mul", t, t))), ("Mul", k(c), ("Add", k(1), ("Mul", k(3 * 0.044715), square))))
@@ -104,9 +115,14 @@ def isfinite(e, n, x):
     return e.chain("Not", ("Or", ("IsInf", x), ("IsNaN", x)))
 
 
-@export("isinf")
-def isinf(e, n, x):
-    return e.add("IsInf", x) if x.floating else e.chain("Not", ("Equal", x, x))
+@export("isinf", "isnan")
+def irregular(e, n, x):
+    return e.add("IsInf" if n.op == "isinf" else "IsNaN", x) if x.floating else e.chain("Not", ("Equal", x, x))
+
+
+@export("relu")
+def relu(e, n, x):
+    return e.add("Relu", x) if x.floating else e.add("Max", x, e.like(x, 0))
 
 
 @export("trunc")
@@ -116,21 +132,27 @@ def trunc(e, n, x):
 
 @export("floor_divide", "mod", "fmod")
 def division(e, n, a, b):
-    zero = e.like(a, 0)
-    if a.floating:
+    k = lambda v: e.like(a, v)
+    if a.floating:  # the remainder of fmod is exact
+        rest = e.add("Mod", a, b, fmod=1)
         if n.op == "fmod":
-            return e.add("Mod", a, b, fmod=1)
-        quotient = e.chain("Floor", ("Div", a, b))
-        return quotient if n.op == "floor_divide" else e.chain("Sub", a, ("Mul", b, quotient))
-    none = e.add("Equal", b, zero)  # an integer divided by 0 is 0
-    by = e.add("Where", none, e.like(a, 1), b)
-    if n.op == "fmod":
-        out = e.add("Mod", a, by, fmod=1)
-    elif n.op == "mod":
-        out = e.add("Mod", a, by)
-    else:
-        out = e.chain("Div", ("Sub", a, ("Mod", a, by)), by)
-    return e.add("Where", none, zero, out)
+            return rest
+        whole = e.add("Equal", rest, k(0))
+        turned = e.chain("And", ("Not", whole), ("Xor", ("Less", rest, k(0)), ("Less", b, k(0))))
+        if n.op == "mod":
+            return e.chain("Where", whole, ("Where", ("Less", b, k(0)), k(-0.0), k(0)), ("Where", turned, ("Add", rest, b), rest))
+        share, quotient = e.add("Div", a, b), e.chain("Div", ("Sub", a, rest), b)
+        quotient = e.chain("Round", ("Where", turned, ("Sub", quotient, k(1)), quotient))
+        return e.chain("Where", ("Equal", b, k(0)), share, ("Where", ("Equal", quotient, k(0)), ("Mul", share, k(0)), quotient))
+    none, minus = e.add("Equal", b, k(0)), None if a.dtype.startswith("uint") else e.add("Equal", b, k(-1))
+    by = e.add("Where", e.add("Or", none, minus) if minus else none, k(1), b)  # a processor divides neither by 0 nor the least integer by -1
+    if n.op != "floor_divide":
+        return e.add("Mod", a, by, fmod=int(n.op == "fmod"))
+    quotient = e.add("Div", a, by)
+    if minus:
+        turned = e.chain("And", ("Not", ("Equal", ("Mod", a, by), k(0))), ("Xor", ("Less", a, k(0)), ("Less", by, k(0))))
+        quotient = e.chain("Where", minus, ("Neg", a), ("Where", turned, ("Sub", quotient, k(1)), quotient))
+    return e.add("Where", none, k(0), quotient)
 
 
 @export("shift_left", "shift_right")
@@ -266,15 +288,8 @@ def one_hot(e, n, labels):
 def reduction(camel):
     def reduce(e, n, x):
         axes = n.axes("axes", x.rank)
-        wide = x
-        if x.dtype != n.types[0][0]:
-            wide = e.cast(x, n.types[0][0])
-        elif x.dtype == "bool":
-            wide = e.cast(x, "int32")
-        if not axes:
-            return wide
-        out = e.add(camel, wide, e.ints(axes), keepdims=int(n.flag("keepdims")))
-        return e.cast(out, "bool") if x.dtype == "bool" and n.types[0][0] == "bool" else out
+        wide = x if x.dtype == n.types[0][0] else e.cast(x, n.types[0][0])
+        return e.add(camel, wide, e.ints(axes), keepdims=int(n.flag("keepdims"))) if axes else wide
     return reduce
 
 
@@ -284,7 +299,7 @@ for name in ("sum", "mean", "prod", "max", "min"):
 
 @export("argmax")
 def argmax(e, n, x):
-    return e.add("ArgMax", e.cast(x, "int32") if x.dtype == "bool" else x, axis=n.int("axis") % x.rank, keepdims=int(n.flag("keepdims")))
+    return e.add("ArgMax", x, axis=n.int("axis") % x.rank, keepdims=int(n.flag("keepdims")))
 
 
 @export("softmax")

@@ -11,10 +11,11 @@ from onnx import helper, numpy_helper
 
 from .. import _core, errors
 from .._program import SavedFunction
+from ._export_dtypes import OPSET, matched, schema, wider
 from ._file import subgraphs
-from ._tensors import CODES, FLOATS, known_array, numpy_dtype, pairs_of
+from ._tensors import CODES, DTYPES, FLOATS, known_array, numpy_dtype, pairs_of
 
-OPSET, IR = 21, 10
+IR = 10
 DRAW = "ONNX cannot repeat its numbers", "save what is predicted, without the draw: model(x, training=False)"
 ARITHMETIC = {  # of lengths: what an expression's operation is in ONNX, and of numbers
     ast.Add: ("Add", operator.add), ast.Sub: ("Sub", operator.sub), ast.Mult: ("Mul", operator.mul), ast.Div: ("Div", operator.floordiv), ast.FloorDiv: ("Div", operator.floordiv),
@@ -85,7 +86,7 @@ class Node:
 class Exporter:
     def __init__(self):
         self.nodes, self.initializers, self.taken, self.constants, self.symbols = [], [], set(), {}, {}
-        self.opset = OPSET
+        self.opset, self.node, self.dtypes = OPSET, None, {}  # the node that is written, and {name: dtype}
 
     # --- names and constants ---
 
@@ -106,6 +107,7 @@ class Exporter:
         if key not in self.constants:
             self.constants[key] = self.name("constant")
             self.initializers.append(numpy_helper.from_array(array, self.constants[key]))
+            self.dtypes[self.constants[key]] = str(array.dtype)
         return self.constants[key]
 
     def ints(self, values):
@@ -118,10 +120,23 @@ class Exporter:
     # --- nodes ---
 
     def add(self, op, *inputs, outputs=1, stem=None, **attrs):
-        """Adds a node; returns the name of its output, or a list of them."""
+        """Adds a node, of wider dtypes where its op does not take these; returns the name of its output, or a list of them."""
         inputs = [i.name if isinstance(i, Result) else i for i in inputs]
+        variables, taken, given = schema(op)
+        typed = [(v, self.dtypes.get(i)) for v, i in zip(matched(taken, inputs), inputs)]
+        wide = {dtype: wider(op, dtype, typed) for _, dtype in typed if dtype}
+        if None in wide.values():
+            raise self.node.refuse(f"ONNX's {op} takes no {next(d for d, w in wide.items() if w is None)}", "compute that part in another dtype: lm.astype")
+        inputs = [self.cast(i, wide[d]) if d and wide[d] != d and wide[d] in variables[v] else i for i, (v, d) in zip(inputs, typed)]
         names = [self.name(f"{stem or op.lower()}") for _ in range(outputs)]
         self.nodes.append(helper.make_node(op, inputs, names, **{k: v for k, v in attrs.items() if v is not None}))
+        for i, variable in enumerate(matched(given, names)):
+            dtype = DTYPES[attrs["to"]].name if op == "Cast" else next((d for v, d in typed if v and v == variable), None)
+            if dtype is None and variable and len(variables[variable]) == 1:
+                (dtype,) = variables[variable]
+            self.dtypes[names[i]] = wide.get(dtype, dtype) if variable and op != "Cast" else dtype
+            if self.dtypes[names[i]] != dtype:
+                names[i] = self.cast(names[i], dtype)
         return names[0] if outputs == 1 else names
 
     def chain(self, first, *rest):
@@ -207,7 +222,10 @@ class Exporter:
             function = data.get("written_by") or EXPORTED.get(data["op"])
             if function is None:
                 raise node.refuse("ONNX has no op for it")
+            self.dtypes.update((i.name, i.dtype) for i in node.inputs)
+            outer, self.node = self.node, node
             out = function(self, node, *node.inputs)
+            self.node = outer
             for r, (name, (dtype, dims)) in enumerate(zip(out if isinstance(out, (list, tuple)) else [out], data["types"])):
                 if name is not None:
                     values[i, r] = Result(name.name if isinstance(name, Result) else name, dtype, dims)
