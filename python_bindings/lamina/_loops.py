@@ -6,10 +6,10 @@ from . import _border, _core, errors
 from ._core import Tensor, Variable
 
 
-def _watched(function):
-    """Wraps a body of lm.cond, lm.scan and the like: it must not change Python objects while it is traced."""
+def _watched(function, once=False):
+    """Wraps a body of lm.cond, lm.scan and the like: it must not change Python objects while it is traced. once: Python would run it once too."""
     from .autograph.state import watched
-    return watched(function)
+    return watched(function, once)
 
 
 def _watching(function):
@@ -46,7 +46,7 @@ def checkpoint(fn):
 
     @functools.wraps(fn, updated=())
     def run(*args, **kwargs):
-        return _core.checkpoint(_watched(lambda: fn(*args, **kwargs)))
+        return _core.checkpoint(_watched(lambda: fn(*args, **kwargs), once=True))
 
     return run
 

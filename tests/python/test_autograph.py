@@ -557,3 +557,48 @@ def test_an_int_and_a_float_of_two_branches_are_a_float():
         for v in (2.0, -0.5, -2.0):
             result = lm.function(body)(lm.constant(v))
             assert result.dtype == lm.float32 and float(result) == body(v)
+RAISES = {
+    "in an if": "if x > 0:\n    raise KIND('no')\nreturn x",
+    "after an if that returns": "if x <= 0:\n    return x\nraise KIND('no')",
+    "in a loop": "for i in lm.range(x):\n    raise KIND('no')\nreturn x",
+    "in a while": "while x > 0:\n    raise KIND('no')\nreturn x",
+    "in a function that a branch calls": "return fail() if x > 0 else x",
+    "in a body of lm.cond": "return lm.cond(x > 0, fail, lambda: x)",
+    "in a handler": "if x > 0:\n    try:\n        int('a')\n    except ValueError:\n        raise KIND('no')\nreturn x",
+    "caught outside of the branch": "try:\n    if x > 0:\n        raise KIND('no')\nexcept Exception:\n    x = -x\nreturn x",
+}
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError, lm.errors.InvalidArgument])
+@pytest.mark.parametrize("name", RAISES)
+def test_a_raise_statement_in_a_branch_or_loop_of_the_graph_is_refused_at_its_line(name, kind):
+    def fail():
+        raise kind("no")  # here
+
+    body = RAISES[name]
+    f = made("def f(x):\n" + textwrap.indent(body, "    "), fail=fail, KIND=kind)
+    for value in (1, -1):
+        with pytest.raises(lm.errors.ConversionFailed, match=f"a branch or loop of the graph raises {kind.__name__}: '?no") as error:
+            lm.function(f)(c(value))
+        assert "raise kind" in error.value.where if "fail" in body else "raise KIND" in error.value.where
+        assert "assert" in error.value.fix
+
+
+@pytest.mark.parametrize("body", ["raise ValueError('mine')", "if x.shape == ():\n    raise ValueError('mine')\nreturn x", "for i in range(2):\n    raise ValueError('mine')", "return lm.checkpoint(fail)()"])
+def test_a_raise_statement_that_python_comes_by_stays_pythons(body):
+    def fail():
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="^mine$"):
+        lm.function(made("def f(x):\n" + textwrap.indent(body, "    "), fail=fail))(c(1))
+
+
+def test_a_raise_statement_that_its_own_branch_catches_stays_pythons():
+    def f(x):
+        if x > 0:
+            try:
+                raise KeyError("a")
+            except KeyError:
+                x = x + 1
+        return x
+    assert both(f, 1) == 2 and both(f, -1) == -1

@@ -1,6 +1,7 @@
 """Locations of errors in converted code: function, line, and a caret under the faulty expression."""
 from __future__ import annotations
 
+import dis
 import linecache
 import os
 import re
@@ -59,6 +60,19 @@ def _place(error):
         return "", ""
     code, instruction, line = found
     return _excerpt(code, line, instruction)
+
+
+def line_of_raise(error) -> str:
+    """The user's line, with its text, of the raise statement in converted code that an exception comes from; empty if it comes from elsewhere."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return ""
+    code = traceback.tb_frame.f_code
+    if not (is_generated(code) or code.co_name.startswith("lm__")) or code.co_code[traceback.tb_lasti] != dis.opmap["RAISE_VARARGS"]:
+        return ""
+    return text_at(code, traceback.tb_lineno)
 
 
 def running_line() -> str:

@@ -13,7 +13,7 @@ import threading
 import weakref
 
 from .. import _core, errors
-from .places import is_state_code, is_users_code, running_line, text_at
+from .places import is_state_code, is_users_code, line_of_raise, running_line, text_at
 from .lists import Grows
 from .reach import _Globals, Reach, same_parts, same_value
 from .values import Again, containers_in, is_container, is_state
@@ -332,15 +332,17 @@ def note_alias(old, new, name):
 
 
 def run_user_code(run):
-    """Runs a branch or body that Python might not run with these values. Its exceptions count as errors of the function only if nothing
-    catches them."""
+    """Runs a branch or body that Python might not run with these values. A raise statement in it is refused. Other exceptions count as
+    errors of the function only if nothing catches them."""
     try:
         run()
-    except (Again, Grows, errors.Error):
+    except (Again, Grows):
         raise
     except Exception as error:
-        if _traces():
-            _traces()[-1].caught = _traces()[-1].caught or (error, running_line())
+        refuse_raise(error)
+        if isinstance(error, errors.Error):
+            raise
+        _note_caught(error, running_line())
         if not isinstance(error, (IndexError, KeyError)):
             raise
         kind = errors.IndexOutOfRange if isinstance(error, IndexError) else errors.NotFound
@@ -348,12 +350,30 @@ def run_user_code(run):
         raise made.with_traceback(error.__traceback__) from error
 
 
+def refuse_raise(error):
+    """Refuses an exception that comes from a raise statement in a branch or body of the graph."""
+    line = line_of_raise(error)
+    if not line:
+        return
+    _note_caught(error, line)
+    shown = f"{type(error).__name__}: {error}".removesuffix(": ").splitlines()[0]
+    refused = errors.ConversionFailed(f"a branch or loop of the graph raises {shown}", line, "it is traced whatever the data say; whether Python would come by is known when the graph runs",
+                                      "write assert or lm.check(condition, message), or make the condition a Python value")
+    refused._located = True
+    raise refused from error
+
+
+def _note_caught(error, line):
+    if _traces():
+        _traces()[-1].caught = _traces()[-1].caught or (error, line)
+
+
 def _parts(container):
     return dict(container) if isinstance(container, dict) else dict(enumerate(container))
 
 
-def watched(function):
-    """Wraps a body of lm.cond, lm.scan and the like: it must not change Python objects while it is traced."""
+def watched(function, once=False):
+    """Wraps a body of lm.cond, lm.scan and the like: it must not change Python objects while it is traced. once: Python would run it once too."""
     if isinstance(function, (_core.Tensor, _core.Variable, type)) or not callable(function):
         return function
 
@@ -363,7 +383,12 @@ def watched(function):
             return function(*args, **kwargs)
         guard = Guard([function])
         with guard:
-            result = function(*args, **kwargs)
+            try:
+                result = function(*args, **kwargs)
+            except Exception as error:
+                if not once:
+                    refuse_raise(error)
+                raise
             for holder in guard.changed():
                 before, now = holder.parts(holder.content), holder.parts(holder.read())
                 key = next((k for k in [*now, *before] if k not in before or k not in now or not same_value(before[k], now[k])), None) if before is not None else None
