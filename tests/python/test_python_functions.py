@@ -1,4 +1,6 @@
 """Python's functions and operators on tensors of the graph: Python's result, or an error of Lamina."""
+import collections
+
 import pytest
 
 import lamina as lm
@@ -187,3 +189,29 @@ def test_empty_lists_take_the_dtype_that_is_asked_for():
     for dtype in (lm.int32, lm.bool, lm.float64):
         assert lm.constant([], dtype=dtype).dtype == dtype and lm.constant([[], []], dtype=dtype).shape == (2, 0)
     assert lm.constant([]).dtype == lm.float32
+
+
+LOOKUPS = {
+    "get": lambda d, i: d.get(i, -1.0),
+    "pop": lambda d, i: d.pop(i, -1.0),
+    "pop of an OrderedDict by name": lambda d, i: collections.OrderedDict(d).pop(key=i, default=-1.0),
+    "setdefault": lambda d, i: d.setdefault(i, -1.0),
+    "get of a defaultdict": lambda d, i: collections.defaultdict(float, d).get(i, -1.0),
+    "get of a tuple": lambda d, i: d.get((i, 1), -1.0),
+    "in of a pair among items": lambda d, i: 1.0 if (i, 2.0) in d.items() else -1.0,
+    "in of a pair in a set": lambda d, i: 1.0 if (i, 2.0) in {(1, 2.0)} else -1.0,
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_a_lookup_by_a_tensor_of_the_graph_is_refused(name):
+    with pytest.raises(lm.errors.ConversionFailed, match="a dict is indexed by|is looked for among keys"):
+        lm.function(lambda i: LOOKUPS[name]({0: 1.0, 1: 2.0}, i) * i)(c(1))
+
+
+def test_a_lookup_by_what_python_knows_stays_pythons():
+    v, numbers = lm.Variable(2.0), {0: 1.0, 1: 2.0}
+    assert lm.function(lambda i: numbers.get(1, i) * i)(c(3.0)).item() == 6
+    assert lm.function(lambda i: {v: 5.0}.get(v, i) * i + {}.setdefault(v, 1.0))(c(3.0)).item() == 16
+    for value, found in ((1, True), (7, False)):
+        assert [bool(lm.function(f)(c(value))) for f in (lambda i: i in numbers.keys(), lambda i: i in {"a": 1, "b": 3}.values(), lambda i: i not in numbers.keys())] == [found, found, not found]

@@ -16,6 +16,7 @@ from .._structure import enter
 from . import runtime
 from .lists import GrowingList
 from .places import is_generated
+from .python_functions import lookup
 from .source import NoSource, function_node
 from .state import Trace
 from .transform import AG, convert
@@ -164,6 +165,8 @@ def converted(callable_):
     if isinstance(callable_, functools.partial):
         return functools.partial(converted(callable_.func), *callable_.args, **callable_.keywords)
     if isinstance(callable_, (type, types.BuiltinFunctionType, _core.Function)):
+        if isinstance(getattr(callable_, "__self__", None), dict):
+            return lookup(callable_)
         try:
             return runtime.BUILTINS.get(callable_, callable_)
         except TypeError:

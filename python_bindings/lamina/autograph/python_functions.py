@@ -183,12 +183,14 @@ def contains(value, container):
     if type(container) is GrowingList or in_graph(container):
         return _core.any(_core.equal(_as_tensor(container), value))
     if not in_graph(value):
+        if isinstance(container, _HASHED) and _has_tensor(value):
+            _refuse_key("in: a tuple with a tensor is looked for among keys")
         return value in container
     if isinstance(container, builtins.range):
         _scalar("in", value)
         inside = _core.logical_and(value >= builtins.min(container[0], container[-1]), value <= builtins.max(container[0], container[-1])) if len(container) else _core.constant(False)
         return _core.logical_and(inside, _core.equal((value - container.start) % container.step, 0)) if len(container) else inside
-    if isinstance(container, (list, tuple, set, frozenset, dict)):
+    if isinstance(container, (list, tuple, _VALUES, *_HASHED)):
         parts = list(container)
         for part in parts:
             if type(part) not in _SCALARS and not isinstance(part, (Tensor, Variable)):
@@ -218,10 +220,34 @@ def item(container, index):
 
 
 def check_key(container, index):
-    """A tensor of the graph used as a dict key is an error, because Python would compare identity, not value. Returns the index."""
-    if isinstance(container, dict) and in_graph(index):
-        raise errors.ConversionFailed("a dict is indexed by a tensor", why="its value is known when the graph runs, and Python would look for this very tensor", fix="use a list or a tensor of values, or lm.switch")
+    """A tensor of the graph used as a dict key is an error, because Python would compare identity, not value. Returns the index. A Variable
+    may be a key itself."""
+    if isinstance(container, dict) and _has_tensor(index) and not (isinstance(index, Variable) and not any(type(k) in _SCALARS for k in container)):
+        _refuse_key("a dict is indexed by a tensor" if in_graph(index) else "a dict is indexed by a tuple with a tensor")
     return index
+
+
+_KEYS, _VALUES, _ITEMS = type({}.keys()), type({}.values()), type({}.items())
+_HASHED = set, frozenset, dict, _KEYS, _ITEMS
+
+
+def _has_tensor(key) -> bool:
+    return in_graph(key) or isinstance(key, tuple) and any(map(_has_tensor, key))
+
+
+def _refuse_key(what):
+    raise errors.ConversionFailed(what, why="its value is known when the graph runs, and Python would look for this very tensor", fix="use a list or a tensor of values, or lm.switch")
+
+
+def lookup(method):
+    """A dict's own get, pop or setdefault (bound), whose key must be no tensor of the graph; other methods as they are."""
+    if not isinstance(method.__self__, dict) or method.__name__ not in ("get", "pop", "setdefault", "__getitem__", "__setitem__", "__contains__"):
+        return method
+
+    def call(*args, **options):
+        check_key(method.__self__, args[0] if args else options.get("key"))
+        return method(*args, **options)
+    return call
 
 
 BUILTINS = {
