@@ -10,3 +10,9 @@ def callee(fn):
         return fn
     from .autograph.conversion import converted
     return converted(fn)
+
+
+def traced(fn):
+    """fn's AutoGraph conversion, for a transform that traces it outside of a traced function."""
+    from .autograph.conversion import traced
+    return traced(fn)

@@ -5,7 +5,7 @@ import copy
 import functools
 
 from . import _border, _core, errors
-from ._callee import callee
+from ._callee import callee, traced
 from ._structure import enter
 
 
@@ -19,7 +19,7 @@ def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
 
     Stacked Variables (lm.nn.stack, lm.per_model) that fn uses are mapped too: fn sees one model's value, and an assignment sets that
     model's value. Assigning values that differ between models to an unstacked Variable is an InvalidArgument at that line. Draws differ
-    between calls. Values that are not tensors are passed to fn unchanged; a number has no axis and needs in_axes=None. vmap can be nested,
+    between calls. AutoGraph converts fn's control flow, outside of traced functions too. Values that are not tensors are passed to fn unchanged; a number has no axis and needs in_axes=None. vmap can be nested,
     traced by lm.function, and differentiated: a GradientTape inside fn gives gradients per example.
 
     Raises InvalidArgument for axes of different lengths or out of range, for in_axes whose structure does not match the arguments, and when
@@ -41,10 +41,10 @@ def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
         names = [parameters[i] if i < len(parameters) else f"argument {i}" for i in range(len(args))]
         values = [_map(value, axes, path, "in_axes", given.take) for value, axes, path in zip(args, each, names)]
         named = {key: _map(value, 0, key, "in_axes", given.take_by_name) for key, value in kwargs.items()}
-        result = _Result()
+        result, eager = _Result(), _core.executing_eagerly()
 
         def body(tensors):
-            one = callee(fn)(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
+            one = (traced if eager else callee)(fn)(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
             result.structure = _map(one, out_axes, "the result", "out_axes", result.take)
             return result.tensors, result.axes
 

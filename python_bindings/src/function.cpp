@@ -128,7 +128,7 @@ std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool
   Flattener flat(held, true);
   flat.parts.push_back({"the model", training_flag ? "called to train" : "called to predict", training_flag ? "1" : "0"});
   flat.parts.push_back({"what trains", trainable.in_words(), trainable.key()});
-  if (live.any()) flat.parts.push_back({"what it uses from outside", live.in_words(), live.in_words()});
+  flat.parts.push_back({"what it uses from outside", live.in_words(), live.in_words()});
   for (size_t i = receives_self; i < bound.size(); ++i) flat.add(bound[i].value, bound[i].name);
   return std::move(flat.parts);
 }
@@ -151,11 +151,7 @@ Traced trace_body(FunctionObject* self, const Prepared& prepared, std::span<cons
   for (const nb::object& v : values) raw.push_back(v.ptr());
   nb::object function = nb::borrow(self->python_function);
   if (self->state->autograph) function = nb::module_::import_("lamina.autograph.conversion").attr("traced")(function);
-  struct AutographScope {
-    bool before;
-    explicit AutographScope(bool on) : before(std::exchange(autograph_flag, on)) {}
-    ~AutographScope() { autograph_flag = before; }
-  } scope(self->state->autograph);
+  const AutographScope scope(self->state->autograph);
   const TrainableReads::Scope reads(self->state->trainable);
   nb::object result =
       nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));

@@ -7,17 +7,20 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/model_axis.h"
+#include "graph/frontend/trace.h"
 #include "graph/functions/random.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "python_bindings/src/raises.h"
+#include "python_bindings/src/training_flag.h"
 
 namespace lamina::python {
 namespace {
 
 // body([tensor, ...]) -> ([tensor, ...], [axis or None, ...])
-VmapResults run_body(nb::handle body, std::span<const Tensor> tensors) {
+VmapResults run_body(nb::handle body, std::span<const Tensor> tensors, bool eager) {
   HeldGil gil;
+  const AutographScope scope(autograph_flag || eager);  // eagerly, the body is traced for this call alone, and converted
   nb::list given;
   for (const Tensor& t : tensors) given.append(to_python(t));
   const auto [results, axes] = nb::cast<std::pair<nb::list, nb::list>>(body(given));
@@ -33,10 +36,11 @@ nb::list vmap(const std::string& name, nb::list tensors, const std::vector<std::
   std::vector<VmapArgument> arguments;
   for (size_t i = 0; i < tensors.size(); ++i) arguments.push_back({to_tensor(tensors[i]), axes.at(i), names.at(i)});
   const SourceLine line = CallSite().line();
+  const bool eager = executing_eagerly();
   std::vector<Tensor> results;
   {
     ReleasedGil release;
-    results = vmap_call(name, arguments, axis_size, line, [&](std::span<const Tensor> one) { return run_body(body, one); });
+    results = vmap_call(name, arguments, axis_size, line, [&](std::span<const Tensor> one) { return run_body(body, one, eager); });
   }
   nb::list out;
   for (Tensor& t : results) out.append(to_python(std::move(t)));

@@ -341,3 +341,27 @@ def test_models_that_cannot_be_stacked():
         lm.nn.stack(build, 3, seeds=[1, 2], input_shape=(2,))
     with pytest.raises(E.StateError, match="do not exist yet"):
         lm.nn.stack(build, 2)
+
+
+def test_control_flow_is_converted_outside_of_traced_functions_too():
+    def steps(v, limit):
+        n = 0
+        while v < limit:
+            v = v * 2
+            n += 1
+        return v if n % 2 == 0 else -v
+
+    x, limits = np.array([1, 5, 100, 3], "f4"), np.array([10, 10, 10, 4], "f4")
+    want = [16, -10, 100, -6]
+    assert lm.vmap(steps)(lm.constant(x), lm.constant(limits)).tolist() == want
+    assert lm.function(lm.vmap(steps))(lm.constant(x), lm.constant(limits)).tolist() == want
+    assert lm.vmap(lm.vmap(lambda v: v if v > 0 else -v))(lm.constant([[1.0, -2.0]])).tolist() == [[1, 2]]
+    seen = []
+
+    def changes(v):
+        if v > 0:
+            seen.append(v)
+        return v
+    with pytest.raises(E.Error):
+        lm.vmap(changes)(lm.constant([1.0, -2.0]))
+    assert seen == []
