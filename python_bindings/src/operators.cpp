@@ -11,20 +11,51 @@ namespace lamina::python {
 Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b); }
 
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
-  if (modulus != Py_None) return Py_NewRef(Py_NotImplemented);
-  return binary_slot<pow>(a, b);
+  if (modulus == Py_None) return binary_slot<pow>(a, b);
+  return guarded([&]() -> PyObject* {
+    throw_type_error("pow: the power of a tensor is not taken modulo a third number", "a ** b is computed in the tensor's dtype, which may not hold it",
+                     "write (a ** b) % c where a ** b fits the dtype");
+  });
+}
+
+PyObject* divmod_slot(PyObject* a, PyObject* b) {
+  const nb::object quotient = nb::steal(binary_slot<floor_divide>(a, b));
+  if (!quotient.is_valid() || quotient.is(nb::handle(Py_NotImplemented))) return nb::object(quotient).release().ptr();
+  const nb::object rest = nb::steal(binary_slot<mod>(a, b));
+  return rest.is_valid() ? PyTuple_Pack(2, quotient.ptr(), rest.ptr()) : nullptr;
 }
 
 PyObject* identity_slot(PyObject* a) {
   return guarded([&] { return wrap(to_operand(a).resolve()); });
 }
 
+namespace {
+
+Operand here(const Tensor& t) { return Operand(t, CallSite()); }
+
+// Whole numbers to the nearest multiple of 10^zeros, the even one of two.
+Tensor to_multiples(const Tensor& t, int zeros) {
+  const int bits = 8 * int(size_of(t.dtype())) - (is_signed(t.dtype()) ? 1 : 0);
+  int64_t unit = 1;
+  for (int i = 0; i < zeros && unit; ++i) unit = i < 18 ? unit * 10 : 0;
+  if (unit == 0 || (bits < 63 && unit >> bits)) return mul(here(t), 0);  // more than twice the dtype's largest number
+  const Tensor rest = mod(here(t), unit), left = sub(Operand(unit, CallSite()), here(rest));
+  const Tensor odd = equal(here(mod(here(floor_divide(here(t), unit)), 2)), 1);
+  const Tensor up = logical_or(here(greater(here(rest), here(left))), here(logical_and(here(equal(here(rest), here(left))), here(odd))));
+  return add(here(sub(here(t), here(rest))), here(mul(here(astype(here(up), t.dtype())), unit)));
+}
+
+}  // namespace
+
 nb::object rounded(const Operand& x, nb::handle digits) {
   if (digits.is_none()) return to_python(round(x));
-  const Operand scale(std::pow(10.0, nb::cast<int>(digits)), CallSite());
+  const int places = nb::cast<int>(digits);
   const Tensor t = x.resolve();
-  if (!has_gradients(t.dtype())) return to_python(t);  // whole numbers
-  return to_python(div(Operand(round(Operand(mul(Operand(t, CallSite()), scale), CallSite())), CallSite()), scale));
+  if (!has_gradients(t.dtype())) return to_python(places >= 0 || t.dtype() == DType::boolean ? t : to_multiples(t, -places));
+  const Tensor wide = is_half(t.dtype()) ? astype(here(t), DType::f32) : t;  // a scaled half would overflow
+  const Operand scale(std::pow(10.0, std::abs(places)), CallSite());
+  const Tensor made = places < 0 ? mul(here(round(here(div(here(wide), scale)))), scale) : div(here(round(here(mul(here(wide), scale)))), scale);
+  return to_python(is_half(t.dtype()) ? astype(here(made), t.dtype()) : made);
 }
 
 PyObject* compare_slot(PyObject* a, PyObject* b, int operation) {

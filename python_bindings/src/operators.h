@@ -27,6 +27,7 @@ PyObject* unary_slot(PyObject* a) {
 }
 Tensor matrix_product(const Operand& a, const Operand& b);
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus);
+PyObject* divmod_slot(PyObject* a, PyObject* b);
 PyObject* identity_slot(PyObject* a);
 // round(x, digits). Without digits: to integers, ties to even.
 nb::object rounded(const Operand& x, nb::handle digits);
@@ -54,6 +55,6 @@ nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, n
       LAMINA_SLOT(Py_nb_lshift, &binary_slot<shift_left>), LAMINA_SLOT(Py_nb_rshift, &binary_slot<shift_right>),           \
       LAMINA_SLOT(Py_nb_invert, &unary_slot<bitwise_not>), LAMINA_SLOT(Py_nb_negative, &unary_slot<neg>),                  \
       LAMINA_SLOT(Py_nb_absolute, &unary_slot<lamina::abs>), LAMINA_SLOT(Py_nb_power, &power_slot),                        \
-      LAMINA_SLOT(Py_nb_positive, &identity_slot), LAMINA_SLOT(Py_tp_richcompare, &compare_slot)
+      LAMINA_SLOT(Py_nb_divmod, &divmod_slot), LAMINA_SLOT(Py_nb_positive, &identity_slot), LAMINA_SLOT(Py_tp_richcompare, &compare_slot)
 
 }  // namespace lamina::python

@@ -174,6 +174,9 @@ void bind_tensor(nb::module_& m) {
              const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(as_tensor(self.ptr()));
              return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));
            })
+      .def("__copy__", [](nb::object self) { return self; })  // a tensor never changes
+      .def("__deepcopy__", [](nb::object self, nb::handle) { return self; })
+      .def("__trunc__", [](nb::handle self) { return nb::int_(self); })
       .def("__reduce__",
            [](const Tensor& t) {
              const bool half = t.dtype() == DType::bf16;

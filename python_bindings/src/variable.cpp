@@ -153,6 +153,7 @@ void bind_variable(nb::module_& m) {
             return as_array(value, as_tensor(value.ptr()), dtype, copy);
           },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__trunc__", [](nb::handle self) { return nb::int_(self); })
       .def(
           "__round__", [](const Variable& v, nb::handle digits) { return rounded(Operand(v, CallSite()), digits); },
           nb::arg("ndigits") = nb::none())

@@ -1,5 +1,5 @@
 """lm.Tensor: creation, operators, indexing, and conversion to Python and NumPy values."""
-import copy, pickle, weakref
+import copy, math, pickle, weakref
 
 import numpy as np
 import pytest
@@ -324,3 +324,26 @@ def test_numbers_beside_tensors_in_a_list_take_their_dtype(join):
         with pytest.raises(lm.errors.Error):
             join([lm.constant(np.array(1, dtype)), number])
     assert lm.concat([lm.constant(np.ones(1)), [0.1]], 0).numpy()[1] == 0.1
+
+
+def test_copies_of_a_tensor_are_itself_also_while_tracing():
+    x = lm.constant([1.0, 2.0])
+    assert copy.copy(x) is x and copy.deepcopy({"x": [x]})["x"][0] is x
+    assert lm.function(lambda x: lm.sum(copy.deepcopy([x * 2])[0] + copy.copy(x)))(x).item() == 9
+
+
+@pytest.mark.parametrize("a, b", [(7, 2), (-7, 2), (7, -2), (7.5, 2.0), (-0.5, 2.0)])
+def test_divmod_and_trunc_are_pythons(a, b):
+    want = divmod(a, b)
+    for x in (lm.constant(a), lm.Variable(a)):
+        for made in (divmod(x, b), divmod(a, lm.constant(b)), divmod(x, lm.constant(b)), lm.function(lambda x: divmod(x, b))(x)):
+            assert tuple(v.item() for v in made) == want
+        assert math.trunc(x) == math.trunc(a)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        divmod(lm.constant(a), "b")
+
+
+def test_a_power_modulo_a_third_number_is_refused():
+    for f in (lambda x: pow(x, 3, 5), lambda x: pow(2, x, 5), lm.function(lambda x: pow(x, 3, 5))):
+        with pytest.raises(lm.errors.TypeMismatch, match="modulo a third number"):
+            f(lm.constant(2))

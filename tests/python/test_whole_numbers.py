@@ -150,3 +150,22 @@ def test_vmap_over_nothing_has_the_shape_of_nothing(body):
     wanted = (0, *mapped(lm.ones((2, 3))).shape[1:])
     for f in (mapped, lm.function(mapped), lm.function(mapped, input_signature=[lm.TensorSpec([None, 3])])):
         assert f(lm.zeros((0, 3))).shape == wanted
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_whole_numbers_are_rounded_before_the_point_as_python_does(dtype):
+    limits = np.iinfo(dtype)
+    drawn = np.random.default_rng(3).integers(limits.min, limits.max, 300, dtype=dtype, endpoint=True).tolist()
+    values = np.array([v for v in [0, 5, 15, 25, 45, 50, 55, -5, -15, -25, -50, 150, 250, limits.min, limits.max, *drawn] if limits.min <= v <= limits.max], dtype)
+    for digits in (2, 0, -1, -2, -3, -5, -17, -25):
+        want = [round(int(v), digits) for v in values]
+        fits = [limits.min <= w <= limits.max for w in want]
+        for made in (round(lm.constant(values), digits), lm.function(lambda x: round(x, digits))(lm.constant(values))):
+            assert str(made.dtype) == dtype
+            assert [int(v) for v, known in zip(made.numpy(), fits) if known] == [w for w, known in zip(want, fits) if known]
+
+
+def test_halves_are_rounded_in_float32():
+    x = np.array([0.126, 30000.0, 1000.5, -2.345, 65504.0], "float16")
+    np.testing.assert_array_equal(round(lm.constant(x), 2), np.round(x.astype("f4"), 2).astype("float16"))
+    np.testing.assert_array_equal(round(lm.constant(x), -2), np.round(x.astype("f4"), -2).astype("float16"))
