@@ -141,6 +141,11 @@ nb::object checkpoint(nb::callable body) {
 }
 
 nb::object while_loop(nb::callable condition, nb::callable body, nb::handle init, std::optional<int64_t> maximum) {
+  if (maximum && *maximum < 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: the maximum of iterations is ", *maximum),
+                                              .where = text(CallSite().line()),
+                                              .why = "it is 0 or more",
+                                              .fix = "leave it out for no limit"});
   const Packed start = pack("while_loop", init);
   LoopOptions options;
   options.maximum_iterations = maximum.value_or(-1);

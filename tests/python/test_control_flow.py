@@ -270,3 +270,24 @@ def test_bounds_and_indices_of_every_integer_type(name, traced):
             lm.fori_loop(0, wrong, lambda i, s: s, lm.constant(0.0))
         with pytest.raises(lm.errors.TypeMismatch, match="not an integer"):
             lm.switch(wrong, [lambda: lm.constant(0.0)])
+def test_loops_that_never_end_are_refused():
+    for negative in (-1, -5):
+        with pytest.raises(lm.errors.InvalidArgument, match="maximum of iterations"):
+            lm.while_loop(lambda x: x < 3, lambda x: x + 1, lm.constant(0), maximum_iterations=negative)
+
+    def total(n, step):
+        s = 0
+        for i in range(0, n, step):
+            s += i
+        return s
+
+    def backwards(n, step):
+        s = 0
+        for i in reversed(range(0, n, step)):
+            s += i
+        return s
+    for f in (total, backwards, lambda n, step: lm.sum(lm.range(0, n, step))):
+        g = lm.function(f)
+        assert g(5, lm.constant(2)).item() == 6
+        with pytest.raises(lm.errors.AssertionFailed, match="a step of 0"):
+            g(5, lm.constant(0))

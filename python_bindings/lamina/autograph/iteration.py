@@ -16,6 +16,8 @@ class Steps:
     def __init__(self, start, stop=None, step=1, dtype=None):
         start, stop, step = (0, start, step) if stop is None else (start, stop, step)
         self.start, self.stop, self.step = (v.read() if isinstance(v, Variable) else v for v in (start, stop, step))
+        if isinstance(self.step, Tensor) and dtype is None:  # reversed: its step is checked already
+            check_with(_core.not_equal(self.step, 0), "range: a step of 0 goes nowhere", [("step", self.step)])
         dtypes = [v.dtype for v in (self.stop, self.start, self.step) if isinstance(v, Tensor)]
         self.dtype = dtype or dtypes[0]
         self.floating = any("float" in str(d) for d in dtypes) or any(isinstance(v, float) for v in (self.start, self.stop, self.step))
