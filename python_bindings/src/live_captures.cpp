@@ -63,41 +63,56 @@ nb::object LiveCaptures::at(const Step& step, nb::handle from, const Call& call)
   return found ? nb::borrow(found) : nb::object();
 }
 
-size_t LiveCaptures::Place::number_of(const std::shared_ptr<const TensorData>& tensor) {
+template <class T>
+size_t LiveCaptures::Place::number_of(const std::shared_ptr<T>& found) {
   for (auto& [known, number] : met)
-    if (known.lock() == tensor) return number;
+    if (!known.owner_before(found) && !found.owner_before(known)) return number;
   std::erase_if(met, [](auto& one) { return one.first.expired(); });
-  met.emplace_back(tensor, ++last);
+  met.emplace_back(found, ++last);
   return last;
 }
 
 std::string LiveCaptures::key(const Call& call) {
   std::string key;
-  words_.clear();
+  changed_.clear();
+  std::vector<nb::object> values(nodes_.size());
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const nb::handle from = nodes_[n].from < 0 ? nb::handle(Py_None) : values[size_t(nodes_[n].from)];
+    if (from.is_valid()) values[n] = at(nodes_[n].step, from, call);
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
   for (size_t p = 0; p < places_.size(); ++p) {
     Place& place = places_[p];
-    nb::object now = nb::none();
-    for (const Step& step : place.way)
-      if (now.is_valid()) now = at(step, now, call);
-    if (PyErr_Occurred()) PyErr_Clear();
-    const bool tensor = now.is_valid() && is_tensor(now.ptr());
-    const size_t number = tensor ? place.number_of(as_tensor(now.ptr()).handle()) : 0;
-    if (tensor && number == 0) continue;
+    PyObject* now = values[size_t(place.node)].ptr();
+    size_t number = 0;
+    if (!now && place.of_argument) continue;  // an object of other parts: it has graphs of its own
+    if (now && is_tensor(now)) {
+      number = place.number_of(as_tensor(now).handle());
+      if (number == 0) continue;
+    } else if (now && is_variable(now)) {
+      number = place.number_of(as_variable(now).handle());
+      if (number == 0) continue;
+    }
     key += cat(key.empty() ? "\2" : ",", p, ':', number);
-    words_ += cat(words_.empty() ? "with another value in " : ", ", place.words);
+    changed_.push_back(p);
   }
-  if (key.empty()) words_ = "as at first";
   return key.empty() ? key : key + '\2';
 }
 
-// A breadth-first search from the function to the tensors that a graph captured.
+std::string LiveCaptures::in_words() const {
+  std::string words;
+  for (size_t p : changed_) words += cat(words.empty() ? "with another value in " : ", ", places_[p].words);
+  return words.empty() ? "as at first" : words;
+}
+
+// A breadth-first search from the function to the tensors and Variables that a graph captured.
 struct LiveCaptures::Search {
   struct Reached {
     nb::object value;
     std::vector<Step> way;
     std::string words;
   };
-  std::unordered_set<const TensorData*> wanted;
+  std::unordered_set<const void*> wanted;
   std::deque<Reached> queue;
   std::unordered_set<PyObject*> seen;
   std::vector<nb::object> kept;  // keeps addresses in `seen` from being reused
@@ -156,6 +171,8 @@ void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
   Search search;
   for (const Tensor& t : graph.captures())
     if (!t.is_symbolic()) search.wanted.insert(t.handle().get());
+  for (const Variable& v : graph.variables())
+    if (!v.handle()->stand_in) search.wanted.insert(v.handle().get());
   if (search.wanted.empty()) return;
   const Search::Reached start;
   search.reach(start, {Step::Kind::function, 0, {}}, call.function, "");
@@ -164,16 +181,26 @@ void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
   while (!search.queue.empty()) {
     const Search::Reached next = std::move(search.queue.front());
     search.queue.pop_front();
-    if (!is_tensor(next.value.ptr())) {
+    PyObject* o = next.value.ptr();
+    std::shared_ptr<const void> found;
+    if (is_tensor(o)) {
+      found = as_tensor(o).handle();
+    } else if (is_variable(o)) {
+      found = as_variable(o).handle();
+    } else {
       search.look_inside(next);
       continue;
     }
-    const auto data = as_tensor(next.value.ptr()).handle();
-    if (!search.wanted.contains(data.get())) continue;
-    const auto same = [&](const Step& a, const Step& b) { return a.kind == b.kind && a.index == b.index && a.name.is(b.name); };
-    if (std::none_of(places_.begin(), places_.end(),
-                     [&](const Place& p) { return std::equal(p.way.begin(), p.way.end(), next.way.begin(), next.way.end(), same); }))
-      places_.push_back({next.way, next.words, {{data, 0}}});
+    if (!search.wanted.contains(found.get())) continue;
+    int node = -1;
+    for (const Step& step : next.way) {
+      const int from = node;
+      const auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.from == from && n.step == step; });
+      node = int(known - nodes_.begin());
+      if (known == nodes_.end()) nodes_.push_back({from, step});
+    }
+    if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; }))
+      places_.push_back({node, next.way[0].kind == Step::Kind::argument, next.words, {{found, 0}}});
   }
   if (PyErr_Occurred()) PyErr_Clear();
 }

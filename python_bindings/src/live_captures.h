@@ -1,5 +1,5 @@
-// Tensors that a Python function takes from closures, globals and attributes. Its graphs hold them as captured inputs. When such a name
-// holds another tensor, the function is retraced.
+// Tensors and Variables that a Python function takes from closures, globals and attributes. Its graphs hold them. When such a name holds
+// another one, the function is retraced.
 #pragma once
 #include <span>
 #include <string>
@@ -21,9 +21,9 @@ class LiveCaptures {
   // Part of the function's key. Empty while every known name holds its first value.
   std::string key(const Call& call);
   bool any() const { return !places_.empty(); }
-  // Finds the names that hold the graph's captured tensors.
+  // Finds the names that hold the graph's captured tensors and Variables.
   void add(const Call& call, const ConcreteFunction& graph);
-  const std::string& in_words() const { return words_; }  // of the last key: "as at first", "with another value in self.kept"
+  std::string in_words() const;  // of the last key: "as at first", "with another value in self.kept"
 
  private:
   struct Step {
@@ -31,19 +31,28 @@ class LiveCaptures {
     Kind kind;
     size_t index = 0;  // of an argument, a cell, or an item of a sequence
     nb::object name;   // of a global, an attribute or an item of a dict
+    bool operator==(const Step& other) const { return kind == other.kind && index == other.index && name.is(other.name); }
   };
-  // A path to a tensor, and the tensors seen there, each with a unique number. A graph keeps its captured tensors alive.
+  // Paths share their beginnings: a node is a step from an earlier node, or from nothing.
+  struct Node {
+    int from;
+    Step step;
+  };
+  // The end of a path to a tensor or Variable, and those seen there, each with a unique number. A graph keeps its own alive.
   struct Place {
-    std::vector<Step> way;
+    int node;
+    bool of_argument;
     std::string words;
-    std::vector<std::pair<std::weak_ptr<const TensorData>, size_t>> met;
+    std::vector<std::pair<std::weak_ptr<const void>, size_t>> met;
     size_t last = 0;
-    size_t number_of(const std::shared_ptr<const TensorData>& tensor);
+    template <class T>
+    size_t number_of(const std::shared_ptr<T>& found);
   };
   struct Search;
   static nb::object at(const Step& step, nb::handle from, const Call& call);
+  std::vector<Node> nodes_;
   std::vector<Place> places_;
-  std::string words_ = "as at first";
+  std::vector<size_t> changed_;  // places that count in the last key
 };
 
 }  // namespace lamina::python

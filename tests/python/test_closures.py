@@ -180,3 +180,37 @@ def test_a_name_that_stays_costs_no_graph():
     for x in (1.0, 2.0, 3.0):
         assert float(f(c(x))) == 2 * x
     assert f.trace_count == 1
+
+
+@pytest.mark.parametrize("name, f, put", list(_rebindings()), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_name_that_holds_another_variable_is_seen(name, f, put):
+    first = lm.Variable(3.0)
+    for value, want in ((first, 9), (lm.Variable(4.0), 16), (c(5.0), 25), (first, 9)):
+        put(value)
+        assert float(f()) == want
+    first.assign(2.0)
+    assert float(f()) == 4
+
+
+def test_another_layer_in_a_model_is_seen_and_another_model_has_graphs_of_its_own():
+    def of_ones(layers):
+        model = lm.nn.Sequential([lm.nn.Dense(1, use_bias=False, kernel_initializer="ones") for _ in range(layers)])
+        model(lm.ones((1, 2)))
+        return model
+
+    class Net:
+        pass
+
+    net, x = Net(), lm.ones((1, 2))
+    net.inner = of_ones(1)
+    f = lm.function(lambda x: net.inner(x))
+    assert f(x).item() == 2
+    net.inner = other = of_ones(1)
+    for v in other.trainable_variables:
+        v.assign(v * 3)
+    assert f(x).item() == 6
+    models = [of_ones(n) for n in (1, 2, 3, 2)]
+    of_model = lm.function(lambda model, x: model(x))
+    for _ in range(3):
+        assert [of_model(model, x).item() for model in models] == [2, 2, 2, 2]
+    assert of_model.trace_count == len(models)
