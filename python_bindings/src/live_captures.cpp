@@ -37,15 +37,14 @@ nb::object LiveCaptures::at(const Step& step, nb::handle from, const Call& call)
   PyObject* found = nullptr;
   switch (step.kind) {
     case Step::Kind::function: found = call.function; break;
-    case Step::Kind::argument: found = step.index < call.arguments.size() ? call.arguments[step.index] : nullptr; break;
+    case Step::Kind::argument: found = size_t(step.index) < call.arguments.size() ? call.arguments[size_t(step.index)] : nullptr; break;
     case Step::Kind::object:  // the object of a method or of a lm.Function
       if (PyMethod_Check(o)) found = step.index ? PyMethod_GET_SELF(o) : PyMethod_GET_FUNCTION(o);
       if (is_function(o)) return nb::getattr(from, "python_function", nb::object());
       break;
     case Step::Kind::cell: {
       PyObject* closure = PyFunction_Check(o) ? PyFunction_GET_CLOSURE(o) : nullptr;
-      if (closure && Py_ssize_t(step.index) < PyTuple_GET_SIZE(closure))
-        found = PyCell_Get(PyTuple_GET_ITEM(closure, Py_ssize_t(step.index)));
+      if (closure && step.index < PyTuple_GET_SIZE(closure)) found = PyCell_Get(PyTuple_GET_ITEM(closure, step.index));
       return found ? nb::steal(found) : nb::object();
     }
     case Step::Kind::global:
@@ -56,8 +55,11 @@ nb::object LiveCaptures::at(const Step& step, nb::handle from, const Call& call)
       break;
     case Step::Kind::item:
       if (PyDict_CheckExact(o)) found = PyDict_GetItemWithError(o, step.name.ptr());
-      if (PyList_CheckExact(o) && Py_ssize_t(step.index) < PyList_GET_SIZE(o)) found = PyList_GET_ITEM(o, Py_ssize_t(step.index));
-      if (PyTuple_CheckExact(o) && Py_ssize_t(step.index) < PyTuple_GET_SIZE(o)) found = PyTuple_GET_ITEM(o, Py_ssize_t(step.index));
+      if (PyList_CheckExact(o)) {
+        const Py_ssize_t i = step.index < 0 ? step.index + PyList_GET_SIZE(o) : step.index;
+        if (0 <= i && i < PyList_GET_SIZE(o)) found = PyList_GET_ITEM(o, i);
+      }
+      if (PyTuple_CheckExact(o) && step.index < PyTuple_GET_SIZE(o)) found = PyTuple_GET_ITEM(o, step.index);
       break;
   }
   return found ? nb::borrow(found) : nb::object();
@@ -112,6 +114,7 @@ struct LiveCaptures::Search {
     std::vector<Step> way;
     std::string words;
   };
+  bool from_the_end = false;  // some function has an index such as -1
   std::unordered_set<const void*> wanted;
   std::deque<Reached> queue;
   std::unordered_set<PyObject*> seen;
@@ -138,8 +141,9 @@ struct LiveCaptures::Search {
       for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
         const nb::object content = nb::steal(PyCell_Get(PyTuple_GET_ITEM(closure, i)));
         if (content.is_valid())
-          reach(r, {Kind::cell, size_t(i), {}}, content, nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(names.ptr(), i))));
+          reach(r, {Kind::cell, i, {}}, content, nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(names.ptr(), i))));
       }
+      from_the_end |= nb::cast<bool>(nb::module_::import_("lamina.autograph.places").attr("counts_from_the_end")(nb::handle(PyFunction_GET_CODE(o))));
       std::vector<PyObject*> globals;
       add_names(PyFunction_GET_CODE(o), globals);
       for (PyObject* name : globals)
@@ -157,7 +161,7 @@ struct LiveCaptures::Search {
           reach(r, {Kind::item, 0, nb::borrow(name)}, value, cat(r.words, '[', nb::cast<std::string>(nb::repr(nb::handle(name))), ']'));
     } else if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-        reach(r, {Kind::item, size_t(i), {}}, PySequence_Fast_GET_ITEM(o, i), cat(r.words, '[', i, ']'));
+        reach(r, {Kind::item, i, {}, PyList_CheckExact(o) ? PyList_GET_SIZE(o) : 0}, PySequence_Fast_GET_ITEM(o, i), cat(r.words, '[', i, ']'));
     } else if (const nb::object attributes = attributes_of(o); attributes.is_valid() && PyDict_CheckExact(attributes.ptr())) {
       PyObject *name, *value;
       for (Py_ssize_t next = 0; PyDict_Next(attributes.ptr(), &next, &name, &value);)
@@ -167,6 +171,18 @@ struct LiveCaptures::Search {
   }
 };
 
+void LiveCaptures::watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found) {
+  int node = -1;
+  for (const Step& step : way) {
+    const int from = node;
+    const auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.from == from && n.step == step; });
+    node = int(known - nodes_.begin());
+    if (known == nodes_.end()) nodes_.push_back({from, step});
+  }
+  if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; }))
+    places_.push_back({node, way[0].kind == Step::Kind::argument, words, {{found, 0}}});
+}
+
 void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
   Search search;
   for (const Tensor& t : graph.captures())
@@ -175,11 +191,12 @@ void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
     if (!v.handle()->stand_in) search.wanted.insert(v.handle().get());
   if (search.wanted.empty()) return;
   const Search::Reached start;
-  search.reach(start, {Step::Kind::function, 0, {}}, call.function, "");
+  search.reach(start, {Step::Kind::function}, call.function, "");
   for (size_t i = 0; i < call.arguments.size(); ++i)
-    search.reach(start, {Step::Kind::argument, i, {}}, call.arguments[i], i ? cat("argument ", i) : "the first argument");
+    search.reach(start, {Step::Kind::argument, Py_ssize_t(i)}, call.arguments[i], i ? cat("argument ", i) : "the first argument");
+  std::vector<std::pair<Search::Reached, std::shared_ptr<const void>>> all;
   while (!search.queue.empty()) {
-    const Search::Reached next = std::move(search.queue.front());
+    Search::Reached next = std::move(search.queue.front());
     search.queue.pop_front();
     PyObject* o = next.value.ptr();
     std::shared_ptr<const void> found;
@@ -191,16 +208,14 @@ void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
       search.look_inside(next);
       continue;
     }
-    if (!search.wanted.contains(found.get())) continue;
-    int node = -1;
-    for (const Step& step : next.way) {
-      const int from = node;
-      const auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.from == from && n.step == step; });
-      node = int(known - nodes_.begin());
-      if (known == nodes_.end()) nodes_.push_back({from, step});
-    }
-    if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; }))
-      places_.push_back({node, next.way[0].kind == Step::Kind::argument, next.words, {{found, 0}}});
+    if (search.wanted.contains(found.get())) all.emplace_back(std::move(next), std::move(found));
+  }
+  for (auto& [place, found] : all) {
+    watch(place.way, place.words, found);
+    if (!search.from_the_end) continue;
+    for (Step& step : place.way)
+      if (step.length) step.index -= step.length;
+    watch(place.way, place.words, found);
   }
   if (PyErr_Occurred()) PyErr_Clear();
 }

@@ -29,8 +29,9 @@ class LiveCaptures {
   struct Step {
     enum class Kind : uint8_t { function, argument, object, cell, global, attribute, item };
     Kind kind;
-    size_t index = 0;  // of an argument, a cell, or an item of a sequence
-    nb::object name;   // of a global, an attribute or an item of a dict
+    Py_ssize_t index = 0;   // of an argument, a cell, or an item of a sequence; negative: from a list's end
+    nb::object name;        // of a global, an attribute or an item of a dict
+    Py_ssize_t length = 0;  // of the list that the item was found in
     bool operator==(const Step& other) const { return kind == other.kind && index == other.index && name.is(other.name); }
   };
   // Paths share their beginnings: a node is a step from an earlier node, or from nothing.
@@ -49,6 +50,7 @@ class LiveCaptures {
     size_t number_of(const std::shared_ptr<T>& found);
   };
   struct Search;
+  void watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found);
   static nb::object at(const Step& step, nb::handle from, const Call& call);
   std::vector<Node> nodes_;
   std::vector<Place> places_;

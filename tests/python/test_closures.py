@@ -214,3 +214,17 @@ def test_another_layer_in_a_model_is_seen_and_another_model_has_graphs_of_its_ow
     for _ in range(3):
         assert [of_model(model, x).item() for model in models] == [2, 2, 2, 2]
     assert of_model.trace_count == len(models)
+
+
+@pytest.mark.parametrize("make", [c, lm.Variable])
+def test_the_last_item_of_a_list_that_grew_is_seen(make):
+    rows, holder = [make(2.0)], Holder()
+    holder.rows = [[make(1.0)], [make(2.0)]]
+    last, first, nested = lm.function(lambda x: rows[-1] * x), lm.function(lambda x: rows[0] * x), lm.function(lambda x: holder.rows[-1][-1] * x)
+    for n in (2.0, 3.0, 4.0):
+        assert [float(f(c(1.0))) for f in (last, first, nested)] == [n, 2, n]
+        rows.append(make(n + 1))
+        holder.rows.append([make(0.0), make(n + 1)])
+    rows[:] = rows[:1]
+    assert float(last(c(1.0))) == 2
+    assert first.trace_count == 1

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import linecache
 import os
 import re
@@ -60,6 +61,17 @@ def _place(error):
         return "", ""
     code, instruction, line = found
     return _excerpt(code, line, instruction)
+
+
+@functools.lru_cache(maxsize=4096)
+def counts_from_the_end(code) -> bool:
+    """Whether code, or a function in it, has a negative constant as an index, as in l[-1]."""
+    before = None
+    for now in dis.get_instructions(code):
+        if (now.opname == "BINARY_SUBSCR" or now.argrepr == "[]") and before.opname == "LOAD_CONST" and type(before.argval) is int and before.argval < 0:
+            return True
+        before = now
+    return any(counts_from_the_end(c) for c in code.co_consts if hasattr(c, "co_consts"))
 
 
 def line_of_raise(error) -> str:
