@@ -78,12 +78,13 @@ std::string LiveCaptures::key(const Call& call) {
   std::string key;
   changed_.clear();
   std::vector<nb::object> values(nodes_.size());
-  for (size_t n = 0; n < nodes_.size(); ++n) {
+  const size_t count = places_.size();  // another thread may add some while a step runs Python
+  for (size_t n = 0; n < values.size(); ++n) {
     const nb::handle from = nodes_[n].from < 0 ? nb::handle(Py_None) : values[size_t(nodes_[n].from)];
     if (from.is_valid()) values[n] = at(nodes_[n].step, from, call);
   }
   if (PyErr_Occurred()) PyErr_Clear();
-  for (size_t p = 0; p < places_.size(); ++p) {
+  for (size_t p = 0; p < count; ++p) {
     Place& place = places_[p];
     PyObject* now = values[size_t(place.node)].ptr();
     size_t number = 0;
@@ -140,10 +141,10 @@ struct LiveCaptures::Search {
       nb::object names = nb::handle(PyFunction_GET_CODE(o)).attr("co_freevars");
       for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
         const nb::object content = nb::steal(PyCell_Get(PyTuple_GET_ITEM(closure, i)));
-        if (content.is_valid())
-          reach(r, {Kind::cell, i, {}}, content, nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(names.ptr(), i))));
+        if (content.is_valid()) reach(r, {Kind::cell, i, {}}, content, nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(names.ptr(), i))));
       }
-      from_the_end |= nb::cast<bool>(nb::module_::import_("lamina.autograph.places").attr("counts_from_the_end")(nb::handle(PyFunction_GET_CODE(o))));
+      from_the_end |=
+          nb::cast<bool>(nb::module_::import_("lamina.autograph.places").attr("counts_from_the_end")(nb::handle(PyFunction_GET_CODE(o))));
       std::vector<PyObject*> globals;
       add_names(PyFunction_GET_CODE(o), globals);
       for (PyObject* name : globals)
@@ -161,7 +162,8 @@ struct LiveCaptures::Search {
           reach(r, {Kind::item, 0, nb::borrow(name)}, value, cat(r.words, '[', nb::cast<std::string>(nb::repr(nb::handle(name))), ']'));
     } else if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-        reach(r, {Kind::item, i, {}, PyList_CheckExact(o) ? PyList_GET_SIZE(o) : 0}, PySequence_Fast_GET_ITEM(o, i), cat(r.words, '[', i, ']'));
+        reach(r, {Kind::item, i, {}, PyList_CheckExact(o) ? PyList_GET_SIZE(o) : 0}, PySequence_Fast_GET_ITEM(o, i),
+              cat(r.words, '[', i, ']'));
     } else if (const nb::object attributes = attributes_of(o); attributes.is_valid() && PyDict_CheckExact(attributes.ptr())) {
       PyObject *name, *value;
       for (Py_ssize_t next = 0; PyDict_Next(attributes.ptr(), &next, &name, &value);)

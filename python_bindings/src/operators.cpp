@@ -13,8 +13,8 @@ Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b);
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus == Py_None) return binary_slot<pow>(a, b);
   return guarded([&]() -> PyObject* {
-    throw_type_error("pow: the power of a tensor is not taken modulo a third number", "a ** b is computed in the tensor's dtype, which may not hold it",
-                     "write (a ** b) % c where a ** b fits the dtype");
+    throw_type_error("pow: the power of a tensor is not taken modulo a third number",
+                     "a ** b is computed in the tensor's dtype, which may not hold it", "write (a ** b) % c where a ** b fits the dtype");
   });
 }
 
@@ -54,7 +54,8 @@ nb::object rounded(const Operand& x, nb::handle digits) {
   if (!has_gradients(t.dtype())) return to_python(places >= 0 || t.dtype() == DType::boolean ? t : to_multiples(t, -places));
   const Tensor wide = is_half(t.dtype()) ? astype(here(t), DType::f32) : t;  // a scaled half would overflow
   const Operand scale(std::pow(10.0, std::abs(places)), CallSite());
-  const Tensor made = places < 0 ? mul(here(round(here(div(here(wide), scale)))), scale) : div(here(round(here(mul(here(wide), scale)))), scale);
+  const Tensor made =
+      places < 0 ? mul(here(round(here(div(here(wide), scale)))), scale) : div(here(round(here(mul(here(wide), scale)))), scale);
   return to_python(is_half(t.dtype()) ? astype(here(made), t.dtype()) : made);
 }
 
