@@ -563,6 +563,7 @@ RAISES = {
     "in a loop": "for i in lm.range(x):\n    raise KIND('no')\nreturn x",
     "in a while": "while x > 0:\n    raise KIND('no')\nreturn x",
     "in a function that a branch calls": "return fail() if x > 0 else x",
+    "in a property that a branch reads": "if x > 0:\n    x = box.fail\nreturn x",
     "in a body of lm.cond": "return lm.cond(x > 0, fail, lambda: x)",
     "in a handler": "if x > 0:\n    try:\n        int('a')\n    except ValueError:\n        raise KIND('no')\nreturn x",
     "caught outside of the branch": "try:\n    if x > 0:\n        raise KIND('no')\nexcept Exception:\n    x = -x\nreturn x",
@@ -575,8 +576,11 @@ def test_a_raise_statement_in_a_branch_or_loop_of_the_graph_is_refused_at_its_li
     def fail():
         raise kind("no")  # here
 
+    class Box:
+        fail = property(lambda self: fail())
+
     body = RAISES[name]
-    f = made("def f(x):\n" + textwrap.indent(body, "    "), fail=fail, KIND=kind)
+    f = made("def f(x):\n" + textwrap.indent(body, "    "), fail=fail, KIND=kind, box=Box())
     for value in (1, -1):
         with pytest.raises(lm.errors.ConversionFailed, match=f"a branch or loop of the graph raises {kind.__name__}: '?no") as error:
             lm.function(f)(c(value))

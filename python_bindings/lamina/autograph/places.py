@@ -8,6 +8,8 @@ import os
 import re
 import sys
 
+from .reach import is_users
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -75,16 +77,14 @@ def counts_from_the_end(code) -> bool:
 
 
 def line_of_raise(error) -> str:
-    """The user's line, with its text, of the raise statement in converted code that an exception comes from; empty if it comes from elsewhere."""
+    """The user's line, with its text, of the raise statement in user code that an exception comes from; empty if it comes from elsewhere."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    if traceback is None:
+    if traceback is None or not is_users(traceback.tb_frame.f_globals.get("__name__")):
         return ""
     code = traceback.tb_frame.f_code
-    if not (is_generated(code) or code.co_name.startswith("lm__")) or code.co_code[traceback.tb_lasti] != dis.opmap["RAISE_VARARGS"]:
-        return ""
-    return text_at(code, traceback.tb_lineno)
+    return text_at(code, traceback.tb_lineno) if code.co_code[traceback.tb_lasti] == dis.opmap["RAISE_VARARGS"] else ""
 
 
 def running_line() -> str:
