@@ -97,14 +97,15 @@ std::string LiveCaptures::key(const Call& call) {
       if (number == 0) continue;
     }
     key += cat(key.empty() ? "\2" : ",", p, ':', number);
-    changed_.push_back(p);
+    changed_.emplace_back(p, number);
   }
   return key.empty() ? key : key + '\2';
 }
 
 std::string LiveCaptures::in_words() const {
   std::string words;
-  for (size_t p : changed_) words += cat(words.empty() ? "with another value in " : ", ", places_[p].words);
+  for (const auto& [place, number] : changed_)
+    words += cat(words.empty() ? "with " : ", ", number > 1 ? cat("value ", number + 1) : "another value", " in ", places_[place].words);
   return words.empty() ? "as at first" : words;
 }
 

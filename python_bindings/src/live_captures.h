@@ -54,7 +54,7 @@ class LiveCaptures {
   static nb::object at(const Step& step, nb::handle from, const Call& call);
   std::vector<Node> nodes_;
   std::vector<Place> places_;
-  std::vector<size_t> changed_;  // places that count in the last key
+  std::vector<std::pair<size_t, size_t>> changed_;  // places that count in the last key, with the numbers of what they hold
 };
 
 }  // namespace lamina::python

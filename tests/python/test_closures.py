@@ -190,6 +190,8 @@ def test_a_name_that_holds_another_variable_is_seen(name, f, put):
         assert float(f()) == want
     first.assign(2.0)
     assert float(f()) == 4
+    if isinstance(f, lm.Function):
+        assert ["what it uses from outside" in trace["cause"] for trace in f.traces][1:] == [True, True]
 
 
 def test_another_layer_in_a_model_is_seen_and_another_model_has_graphs_of_its_own():
