@@ -8,6 +8,7 @@
 
 #include "python_bindings/src/convert.h"
 #include "python_bindings/src/function.h"
+#include "python_bindings/src/trainable.h"
 
 namespace lamina::python {
 namespace {
@@ -74,31 +75,48 @@ size_t LiveCaptures::Place::number_of(const std::shared_ptr<T>& found) {
   return last;
 }
 
+std::optional<size_t> LiveCaptures::changed_to(Place& place, PyObject* now) {
+  if (!now && place.of_argument) return {};  // an object of other parts: it has graphs of its own
+  size_t number = 0;
+  if (now && is_tensor(now))
+    number = place.number_of(as_tensor(now).handle());
+  else if (now && is_variable(now))
+    number = place.number_of(as_variable(now).handle());
+  else
+    return number;
+  return number == 0 ? std::nullopt : std::optional(number);
+}
+
 std::string LiveCaptures::key(const Call& call) {
-  std::string key;
-  changed_.clear();
   std::vector<nb::object> values(nodes_.size());
   const size_t count = places_.size();  // another thread may add some while a step runs Python
-  for (size_t n = 0; n < values.size(); ++n) {
-    const nb::handle from = nodes_[n].from < 0 ? nb::handle(Py_None) : values[size_t(nodes_[n].from)];
-    if (from.is_valid()) values[n] = at(nodes_[n].step, from, call);
-  }
-  if (PyErr_Occurred()) PyErr_Clear();
-  for (size_t p = 0; p < count; ++p) {
-    Place& place = places_[p];
-    PyObject* now = values[size_t(place.node)].ptr();
-    size_t number = 0;
-    if (!now && place.of_argument) continue;  // an object of other parts: it has graphs of its own
-    if (now && is_tensor(now)) {
-      number = place.number_of(as_tensor(now).handle());
-      if (number == 0) continue;
-    } else if (now && is_variable(now)) {
-      number = place.number_of(as_variable(now).handle());
-      if (number == 0) continue;
+  const auto walk = [&](bool in_layers, std::vector<std::pair<size_t, size_t>>& changed) {
+    for (size_t n = 0; n < values.size(); ++n) {
+      if (nodes_[n].step.in_layer != in_layers) continue;
+      const nb::handle from = nodes_[n].from < 0 ? nb::handle(Py_None) : values[size_t(nodes_[n].from)];
+      if (from.is_valid()) values[n] = at(nodes_[n].step, from, call);
     }
-    key += cat(key.empty() ? "\2" : ",", p, ':', number);
-    changed_.emplace_back(p, number);
+    if (PyErr_Occurred()) PyErr_Clear();
+    changed.clear();
+    for (size_t p = 0; p < count; ++p)
+      if (Place& place = places_[p]; nodes_[size_t(place.node)].step.in_layer == in_layers)
+        if (const auto number = changed_to(place, values[size_t(place.node)].ptr())) changed.emplace_back(p, *number);
+  };
+  walk(false, changed_);
+  if (!layers_.empty()) {
+    const int64_t changes = layer_changes();
+    std::vector<PyObject*> layers;
+    for (int n : layers_)
+      if (size_t(n) < values.size()) layers.push_back(values[size_t(n)].ptr());
+    if (inside_.changes != changes || inside_.nodes != values.size() || inside_.layers != layers) {
+      std::vector<std::pair<size_t, size_t>> changed;
+      walk(true, changed);
+      inside_ = {changes, values.size(), std::move(layers), std::move(changed)};
+    }
+    changed_.insert(changed_.end(), inside_.changed.begin(), inside_.changed.end());
   }
+  std::string key;
+  for (const auto& [place, number] : changed_) key += cat(key.empty() ? "\2" : ",", place, ':', number);
   return key.empty() ? key : key + '\2';
 }
 
@@ -129,6 +147,7 @@ struct LiveCaptures::Search {
       return;
     if (!seen.insert(value.ptr()).second) return;
     kept.push_back(nb::borrow(value));
+    step.in_layer = from.value.is_valid() && (is_layer(from.value.ptr()) || from.way.back().in_layer);
     Reached next{nb::borrow(value), from.way, std::move(words)};
     next.way.push_back(std::move(step));
     queue.push_back(std::move(next));
@@ -181,6 +200,8 @@ void LiveCaptures::watch(const std::vector<Step>& way, const std::string& words,
     const auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.from == from && n.step == step; });
     node = int(known - nodes_.begin());
     if (known == nodes_.end()) nodes_.push_back({from, step});
+    if (step.in_layer && !nodes_[size_t(from)].step.in_layer && std::find(layers_.begin(), layers_.end(), from) == layers_.end())
+      layers_.push_back(from);
   }
   if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; }))
     places_.push_back({node, way[0].kind == Step::Kind::argument, words, {{found, 0}}});

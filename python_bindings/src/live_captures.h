@@ -1,6 +1,7 @@
 // Tensors and Variables that a Python function takes from closures, globals and attributes. Its graphs hold them. When such a name holds
-// another one, the function is retraced.
+// another one, the function is retraced. What lies inside of layers is looked at only when some layer's attribute has been replaced since.
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ class LiveCaptures {
     Py_ssize_t index = 0;   // of an argument, a cell, or an item of a sequence; negative: from a list's end
     nb::object name;        // of a global, an attribute or an item of a dict
     Py_ssize_t length = 0;  // of the list that the item was found in
+    bool in_layer = false;  // the step starts at a layer, or inside of one
     bool operator==(const Step& other) const { return kind == other.kind && index == other.index && name.is(other.name); }
   };
   // Paths share their beginnings: a node is a step from an earlier node, or from nothing.
@@ -52,8 +54,17 @@ class LiveCaptures {
   struct Search;
   void watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found);
   static nb::object at(const Step& step, nb::handle from, const Call& call);
+  static std::optional<size_t> changed_to(Place& place, PyObject* now);  // the number of what it holds now; none: it counts as at first
   std::vector<Node> nodes_;
   std::vector<Place> places_;
+  std::vector<int> layers_;  // nodes: the outermost layers
+  // Of the last look into layers: when it was, at which ones, and the places that count, with their numbers.
+  struct Inside {
+    int64_t changes = -1;
+    size_t nodes = 0;
+    std::vector<PyObject*> layers;
+    std::vector<std::pair<size_t, size_t>> changed;
+  } inside_;
   std::vector<std::pair<size_t, size_t>> changed_;  // places that count in the last key, with the numbers of what they hold
 };
 

@@ -10,6 +10,8 @@ namespace {
 
 // Guarded by the GIL.
 uint64_t changes = 0;
+int64_t layers_changed = 0;
+PyObject* layer_type = nullptr;
 thread_local TrainableReads* reading = nullptr;
 
 // The layer, or none if it was freed.
@@ -65,12 +67,17 @@ void TrainableReads::pass_on() const {
       reading->add(layer, nb::cast<bool>(nb::bool_(layer.attr("trainable"))));
 }
 
+int64_t layer_changes() { return layers_changed; }
+bool is_layer(PyObject* o) { return layer_type && PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(layer_type)); }
+
 void bind_trainable(nb::module_& m) {
   m.def(
       "trainable_read", [](nb::handle layer, bool value) { return reading ? reading->add(layer, value) : void(); }, nb::arg("layer"),
       nb::arg("value"), "The function that is being traced depends on a layer's trainable.");
   m.def("trainable_changed", [] { ++changes; }, "Some layer's trainable is another one now.");
   m.def("trainable_changes", [] { return changes; }, "How often layers' trainable was changed.");
+  m.def("layers_are", [](nb::handle type) { layer_type = type.inc_ref().ptr(); }, nb::arg("type"), "The class that all layers have.");
+  m.def("layer_changed", [] { ++layers_changed; }, "Some layer was made, or holds another part now.");
   m.def("_is_symbolic", [](nb::handle value) { return is_tensor(value.ptr()) && as_tensor(value.ptr()).is_symbolic(); }, nb::arg("value"));
   m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
   m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");

@@ -39,6 +39,9 @@ class TrainableReads {
   uint64_t checked_ = 0;  // the change count for which key_ is valid
 };
 
+bool is_layer(PyObject* o);
+int64_t layer_changes();  // how often a layer was made, or an attribute of one replaced
+
 void bind_trainable(nb::module_& m);
 
 }  // namespace lamina::python

@@ -557,6 +557,8 @@ def test_an_int_and_a_float_of_two_branches_are_a_float():
         for v in (2.0, -0.5, -2.0):
             result = lm.function(body)(lm.constant(v))
             assert result.dtype == lm.float32 and float(result) == body(v)
+
+
 RAISES = {
     "in an if": "if x > 0:\n    raise KIND('no')\nreturn x",
     "after an if that returns": "if x <= 0:\n    return x\nraise KIND('no')",

@@ -270,6 +270,8 @@ def test_bounds_and_indices_of_every_integer_type(name, traced):
             lm.fori_loop(0, wrong, lambda i, s: s, lm.constant(0.0))
         with pytest.raises(lm.errors.TypeMismatch, match="not an integer"):
             lm.switch(wrong, [lambda: lm.constant(0.0)])
+
+
 def test_loops_that_never_end_are_refused():
     for negative in (-1, -5):
         with pytest.raises(lm.errors.InvalidArgument, match="maximum of iterations"):
