@@ -50,6 +50,15 @@ void require_matrix(const char* op, const Tensor& x, CallSite at) {
     throw refused(at, cat(op, ": ", x.type(), " is not a matrix"), "it needs the last two axes for rows and columns", "reshape it first");
 }
 
+// Rolls an axis of open length, which may be shorter than the shift.
+Tensor rolled(const Tensor& x, size_t axis, int64_t shift, CallSite at) {
+  const Beside there(x.device());
+  const Operand place(iota({DType::i64, {x.shape()[axis]}}, 0, at), at), from_end(flip(place, AxesOrAll()), at);
+  const Tensor length = add(Operand(add(place, from_end), at), Operand(1, at));
+  const Tensor from = mod(Operand(sub(place, Operand(shift, at)), at), Operand(length, at));
+  return gather(Operand(x, at), Operand(from, at), int(axis));
+}
+
 Tensor indices_tensor(const std::vector<int64_t>& indices, Device device) {
   const Beside there(device);
   return tensor(indices);
@@ -153,10 +162,12 @@ Tensor roll(const Operand& operand, const std::vector<int64_t>& shifts, const Ax
     const size_t axis = size_t(normalize_axis("roll", axes[i], size_t(x.rank())));
     const Dim length = x.shape()[axis];
     int64_t shift = shifts[i];
-    if (length.known()) {
-      const int64_t n = std::max<int64_t>(1, length.number());
-      shift = (shift % n + n) % n;
+    if (!length.known()) {
+      if (shift) x = rolled(x, axis, shift, operand.at());
+      continue;
     }
+    const int64_t n = std::max<int64_t>(1, length.number());
+    shift = (shift % n + n) % n;
     if (shift == 0) continue;
     // A positive shift brings the last elements to the front.
     x = concat({cut(x, axis, -shift, kToTheEnd, 1, operand.at()), cut(x, axis, 0, -shift, 1, operand.at())}, int(axis), operand.at());

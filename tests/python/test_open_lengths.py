@@ -152,6 +152,37 @@ def test_relaxed_lengths_that_were_always_equal_stay_equal_until_a_call_in_which
     assert sums.trace_count == 3
 
 
+# --- functions of every length: as untraced, or refused ---
+
+def outcome(fn, *given):
+    try:
+        return [a.numpy() for a in lm.tree.flatten(fn(*map(lm.constant, given)))[0]]
+    except lm.errors.Error as e:
+        return e
+
+
+def same(got, want):
+    if isinstance(got, Exception) or isinstance(want, Exception):
+        return type(got) is type(want)
+    return len(got) == len(want) and all(a.shape == b.shape and a.dtype == b.dtype and np.allclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True) for a, b in zip(got, want))
+
+
+def test_roll_of_an_open_length_takes_any_shift():
+    rng = np.random.default_rng(0)
+    for shift in (-7, -2, -1, 0, 1, 3, 9):
+        for axis in (0, 1, None, (0, 1), (0, 0)):
+            steps = (shift, 1) if isinstance(axis, tuple) else shift
+            fn = lm.function(lambda x, steps=steps, axis=axis: lm.roll(x, steps, axis), input_signature=[lm.TensorSpec([None, 3], F)])
+            slope = lm.function(lm.grad(lambda x, w, steps=steps, axis=axis: lm.sum(lm.roll(x, steps, axis) * w)), input_signature=[lm.TensorSpec(["n", 3], F)] * 2)
+            back = tuple(-s for s in steps) if isinstance(axis, tuple) else -steps
+            for n in (0, 1, 2, 3, 5):
+                x = rng.standard_normal((n, 3)).astype(F)
+                assert np.array_equal(fn(x).numpy(), np.roll(x, steps, axis)) and np.array_equal(slope(x, x).numpy(), np.roll(x, back, axis))
+        counted = lm.function(lambda n, shift=shift: (lm.roll(lm.arange(n), shift), lm.xp.roll(lm.arange(n) > 0, shift)))
+        for n in (0, 1, 2, 5):
+            assert np.array_equal(counted(lm.constant(n))[0].numpy(), np.roll(np.arange(n), shift)) and np.array_equal(counted(lm.constant(n))[1].numpy(), np.roll(np.arange(n) > 0, shift))
+
+
 # --- a model's own steps ---
 
 def fitted():
