@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "graph/compile/infeed.h"
+#include "graph/ops/short_slices.h"
 
 namespace lamina::compile {
 namespace {
@@ -25,7 +26,11 @@ Planned Planner::plan(Options options, const DimBindings& lengths, std::span<con
   Planned out;
   const ir::Graph& optimized = passed()->optimized.graph;
   const auto start = Clock::now();
-  const ir::Graph specialized = lengths.empty() ? ir::Graph() : ir::specialize(optimized, lengths);
+  ir::Graph specialized;
+  if (!lengths.empty()) {
+    const std::optional<ir::Graph> short_slices = ops::with_short_slices(traced_, lengths);
+    specialized = short_slices ? passes::optimize(*short_slices).graph : ir::specialize(optimized, lengths);
+  }
   const ir::Graph& g = lengths.empty() ? optimized : specialized;
   const std::vector<Device> copied_to = options.input_devices;
   if (options.device.kind == DeviceKind::gpu && !arguments.empty())

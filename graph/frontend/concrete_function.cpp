@@ -11,6 +11,7 @@
 #include "graph/frontend/replay.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/short_slices.h"
 #include "runtime/core/mutex.h"
 
 namespace lamina {
@@ -185,7 +186,25 @@ std::vector<Tensor> ConcreteFunction::inlined(Trace& trace, std::span<const Tens
   bool same = true;
   for (auto [argument, axis] : open_dims_) same &= types[size_t(argument)] == graph_.type(graph_.inputs[size_t(argument)]);
   if (same) return trace.inline_graph(graph_, inputs, bound(variables), at, changes);
-  return trace.inline_graph(ir::specialize(graph_, ir::bind_dims(graph_, types)), inputs, bound(variables), at, changes);
+  return trace.inline_graph(specialized(ir::bind_dims(graph_, types)), inputs, bound(variables), at, changes);
+}
+
+ir::Graph ConcreteFunction::specialized(const DimBindings& lengths) const {
+  std::optional<ir::Graph> short_slices = ops::with_short_slices(graph_, lengths);
+  return short_slices ? std::move(*short_slices) : ir::specialize(graph_, lengths);
+}
+
+void ConcreteFunction::prepare(std::span<const Tensor> arguments, std::span<const Variable> variables) {
+  Call call{arguments, variables, {}};
+  if (Trace::current()) {
+    specialized(bindings(call));
+    return;
+  }
+  find_lengths(call);
+  if (recording() && tape_wants(arguments, variables))
+    specialized(bindings(call));
+  else
+    plan_for(call);
 }
 
 std::vector<Tensor> ConcreteFunction::run_planned(const Call& call) {
@@ -314,7 +333,7 @@ std::vector<Tensor> ConcreteFunction::replay(std::span<const Tensor> arguments, 
   if (open_dims_.empty() && lengths_.empty()) return lamina::replay(graph_, inputs, bound(variables));
   Call call{arguments, variables, {}};
   find_lengths(call);
-  return lamina::replay(ir::specialize(graph_, bindings(call)), inputs, bound(variables));
+  return lamina::replay(specialized(bindings(call)), inputs, bound(variables));
 }
 
 }  // namespace lamina

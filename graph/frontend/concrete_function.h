@@ -50,6 +50,8 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   // The same without checks, for callers that have already matched the signature.
   std::vector<Tensor> call_matched(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at = {});
 
+  // Does what comes before a call's first kernel: plans for its lengths, which are open. Throws where the graph does not fit them.
+  void prepare(std::span<const Tensor> arguments, std::span<const Variable> variables);
   // Inlines the graph into this thread's trace, with changes.
   std::vector<Tensor> inline_changed(std::span<const Tensor> arguments, const Trace::Changes& changes, CallSite at = {});
 
@@ -94,6 +96,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   };
   std::vector<Tensor> inlined(Trace& trace, std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at,
                               const Trace::Changes* changes = nullptr);
+  ir::Graph specialized(const DimBindings& lengths) const;  // the traced graph, op by op
   std::shared_ptr<Plan> plan_for(const Call& call);
   std::shared_ptr<Plan> make_plan(const Call& call);  // mutex_ must be held
   DimBindings bindings(const Call& call) const;

@@ -306,6 +306,18 @@ Tensor At::update(const Operand& given, ScatterMode mode) const {
     places = apply_one(ops::def::iota, ir::make_attrs(ops::IotaAttrs{{DType::i64, {count}}, 0}), {}, at_);
   }
   places = index(Operand(reshape_to(Operand(places, at_), leading), at_), first);
+  // Slices of open axes may be shorter than they are traced. A number fits any length: it is put in where a mask is true.
+  const bool open = std::any_of(leading.begin(), leading.end(), [](Dim d) { return !d.known(); });
+  const bool ranges = std::any_of(first.begin(), first.end(), [&](const IndexPart& p) { return p.kind == Kind::range && !whole(p); });
+  const bool tensors = std::any_of(first.begin(), first.end(), [](const IndexPart& p) { return p.kind == Kind::tensor; });
+  if (open && ranges && !tensors && values.rank() == 0) {
+    const Operand here(places, at_);
+    const Tensor none = broadcast_to(Operand(scalar_b(false), at_), {count});
+    const Tensor mask = scatter(equal(here, here), places, none, ScatterMode::set, at_);
+    Shape shape = leading;
+    shape.resize(type.rank(), Dim(1));
+    return where(Operand(reshape_to(Operand(mask, at_), shape), at_), Operand(combined(x, Operand(values, at_), mode), at_), x);
+  }
   Shape target = places.shape(), rows{count};
   target.insert(target.end(), inner.begin(), inner.end());
   rows.insert(rows.end(), inner.begin(), inner.end());

@@ -191,8 +191,8 @@ std::shared_ptr<ConcreteFunction> trace_with_equal_lengths(State& state, const P
   }
 }
 
-// The graph for a call; if there is none, traces with the arguments' current values.
-std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& prepared) {
+// The graph for a call; if there is none, traces with the arguments' current values. runs: the call follows.
+std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& prepared, bool runs = false) {
   State& state = *self->state;
   if (ConcreteFunction* found = function_of(self, prepared.flat.tensor_names).find(prepared.arguments())) return found->shared_from_this();
   prepared = prepared.own(self);
@@ -208,17 +208,21 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
     relaxed = relax(state.relaxed, prepared.flat.key, prepared.flat.tensors, *state.function, state.of_model, state.retired_traces);
   const Function function = relaxed ? *relaxed->function : *state.function;
   std::shared_ptr<ConcreteFunction> made;
-  if (relaxed && state.of_model) {
-    const std::string key = relaxed->key;
+  if (relaxed) {
+    bool fits = false, only_now = false;
     try {
       made = traced(function);
-    } catch (const Error&) {
+      ReleasedGil release;
+      if (runs) made->prepare(prepared.flat.tensors, prepared.flat.variables);
+      fits = true;
+    } catch (const Error& e) {  // a slice longer than its axis, or an element that it lacks
+      only_now = made && (e.kind == ErrorKind::signature || e.kind == ErrorKind::index);
     } catch (const nb::python_error& e) {
       if (!e.matches(PyExc_Exception)) throw;
     }
-    if (!made) {  // a layer needs to know its lengths
-      for (Relaxed& r : state.relaxed) r.refused |= r.key == key;
+    if (!fits) {  // the function needs to know its lengths
       made = traced(*state.function);
+      if (!only_now) refuse(state.relaxed, function, state.retired_traces);
     }
   } else if (state.signature) {
     made = trace_with_equal_lengths(state, prepared, traced);
@@ -272,7 +276,7 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
       }
     }
     Prepared prepared(self, {args, count, names}, !state.function);
-    const std::shared_ptr<ConcreteFunction> concrete = get_concrete(self, prepared);
+    const std::shared_ptr<ConcreteFunction> concrete = get_concrete(self, prepared, true);
     look_at_call(keep, {args, count, names}, concrete);
     state.trainable.pass_on();
     return run(*concrete, prepared.flat.tensors, prepared.flat.variables);

@@ -78,12 +78,16 @@ Relaxed* relax(std::vector<Relaxed>& all, const std::string& key, std::span<cons
   constexpr int kOwnGraphs = 4;
   for (Relaxed& r : all) {
     if (r.key != key) continue;
-    const std::optional<bool> wider = widen(r.types, given);
+    std::vector<TensorType> types = r.types;
+    const std::optional<bool> wider = widen(types, given);
     if (!wider) continue;
+    if (r.refused && (*wider || !r.function)) return nullptr;
+    std::swap(types, r.types);
     const bool seen_once = std::ranges::all_of(r.types, [](const TensorType& t) { return known(t.shape); });
-    if (r.refused || (!r.function && (seen_once || (of_model && ++r.exact <= kOwnGraphs)))) return nullptr;
+    if (!r.function && (seen_once || (of_model && ++r.exact <= kOwnGraphs))) return nullptr;
     if (*wider || !r.function) {
       if (r.function) retired_traces += r.function->trace_count();
+      r.before = std::move(types), r.narrower = r.function;
       FunctionOptions options = exact.options();
       options.signature.emplace();
       for (const TensorType& t : r.types) options.signature->push_back({t.shape, t.dtype, ""});
@@ -95,6 +99,16 @@ Relaxed* relax(std::vector<Relaxed>& all, const std::string& key, std::span<cons
   for (const Tensor& t : given) types.push_back(t.type());
   all.push_back({.key = key, .types = std::move(types), .function = {}});
   return nullptr;
+}
+
+void refuse(std::vector<Relaxed>& all, const Function& function, int& retired_traces) {
+  for (Relaxed& r : all) {
+    if (!r.function || !r.function->same(function)) continue;
+    retired_traces += function.trace_count();
+    if (r.narrower) r.types = r.before, retired_traces -= r.narrower->trace_count();
+    r.function = r.narrower;
+    r.refused = true;
+  }
 }
 
 bool make_equal(std::vector<TensorSpec>& signature, std::string_view error, std::span<const Tensor> given) {

@@ -17,13 +17,17 @@ struct Relaxed {
   std::string key;
   std::vector<TensorType> types;  // types seen so far; lengths that differed are open
   std::optional<Function> function;
-  int exact = 1;         // of a model: how many of the types have a graph of their own
-  bool refused = false;  // of a model: it cannot be traced with open lengths
+  int exact = 1;                          // of a model: how many of the types have a graph of their own
+  bool refused = false;                   // the function cannot be traced with more open lengths than these types have
+  std::vector<TensorType> before = {};    // the types before the latest became open
+  std::optional<Function> narrower = {};  // for these
 };
 // The one to trace a call with, which `all` keeps; null when the call gets a graph of its own from `exact`. of_model: so do the first
 // calls. Adds up the traces of functions that a wider one replaces.
 Relaxed* relax(std::vector<Relaxed>& all, const std::string& key, std::span<const Tensor> given, const Function& exact, bool of_model,
                int& retired_traces);
+// The function that relax() gave cannot be traced. Calls that it was for get graphs of their own from now on.
+void refuse(std::vector<Relaxed>& all, const Function& function, int& retired_traces);
 
 // Two lengths that a signature leaves open and that meet in an op are taken to be equal. After an error of a trace whose text names two
 // such lengths, gives these one name in the signature. False when there are no two, or the given tensors differ in them.

@@ -183,6 +183,70 @@ def test_roll_of_an_open_length_takes_any_shift():
             assert np.array_equal(counted(lm.constant(n))[0].numpy(), np.roll(np.arange(n), shift)) and np.array_equal(counted(lm.constant(n))[1].numpy(), np.roll(np.arange(n) > 0, shift))
 
 
+OF_SLICES = {  # per function whether input_signature takes axes that are too short for its slices
+    "pad after": (lambda x: lm.pad(x[3:], ((0, 3),)), False), "pad after one": (lambda x: lm.pad(x[1:], ((0, 1),)), False), "pad around": (lambda x: lm.pad(x[3:], ((1, 1),)), False),
+    "pad before": (lambda x: lm.pad(x[4:], ((4, 0),)), False), "pad of the first": (lambda x: lm.pad(x[:5], ((1, 1),)), False), "pad of the last": (lambda x: lm.pad(x[-3:-1] + 1, ((1, 1),)), False),
+    "pad backwards": (lambda x: lm.pad(x[4::-1], ((0, 1),)), False), "pad of steps": (lambda x: lm.pad(x[0:4:2], ((0, 1),)), False), "pad of zeros": (lambda x: lm.pad(lm.zeros_like(x[3:]), ((0, 3),)), False),
+    "ones beside": (lambda x: lm.ones_like(x[:5]) + x[:5], False), "gradient": (lambda x: lm.grad(lambda v: lm.sum(v[2:] ** 2))(x), False), "in a branch": (lambda x: lm.cond(lm.constant(True), lambda: lm.pad(x[3:], ((0, 3),)), lambda: lm.pad(x[3:], ((3, 0),))), False),
+    "rest": (lambda x: x[3:], True), "first": (lambda x: x[:5] * 2, True), "last": (lambda x: x[-3:], True), "sums": (lambda x: (lm.sum(x[3:]), lm.mean(x[:4]), lm.cumsum(x[2:])), True), "concat": (lambda x: lm.concat([x[:5], x[3:]]), True),
+    "differences": (lambda x: x[2:] - 2 * x[1:-1] + x[:-2], True), "variance": (lambda x: lm.var(x[1:]), True), "an element": (lambda x: x[2], True), "the last": (lambda x: x[-1] + lm.sum(x), True),
+    "add at": (lambda x: x.at[1:].add(1.0), True), "set at": (lambda x: x.at[:3].set(0.0), True), "multiply at": (lambda x: x.at[-3:].mul(2.0), True), "largest at": (lambda x: x.at[1:-1].max(2.0), True), "element at": (lambda x: x.at[2].add(1.0), True),
+    "gradient at": (lambda x: lm.grad(lambda v: lm.sum(v.at[:3].set(0.0) ** 2))(x), True)}
+
+
+@pytest.mark.filterwarnings("ignore::lamina.RetraceWarning")
+@pytest.mark.parametrize("name", OF_SLICES)
+def test_slices_longer_than_an_axis_are_as_untraced_or_refused(name):
+    fn, any_length = OF_SLICES[name]
+    given = lm.function(fn, input_signature=[lm.TensorSpec([None], F)])
+    for n in (7, 0, 1, 2, 3, 4, 5, 6):
+        x = np.arange(1, n + 1, dtype=F)
+        want, got, relaxed = outcome(fn, x), outcome(given, x), lm.function(fn, relax_shapes=True)
+        if any_length or n >= 5 or not isinstance(got, lm.errors.SignatureMismatch):
+            assert same(got, want), n
+        else:
+            assert "is too short" in str(got) and "the graph was traced for at least" in str(got) and "test_open_lengths.py" in str(got)
+        for k in (8, 7):
+            relaxed(np.ones(k, F))
+        assert same(outcome(relaxed, x), want) and same(outcome(relaxed, np.ones(9, F)), outcome(fn, np.ones(9, F)))
+        outer = lm.function(lambda x, given=given: given(x))
+        assert same(outcome(outer, x), got)
+    assert given.trace_count == 1
+
+
+NEED_LENGTHS = {
+    "median": lm.median, "cumprod": lm.cumprod, "every other": lambda x: x[::2], "rfft": lambda x: lm.abs(lm.fft.rfft(x)), "diag": lm.diag, "eye": lambda x: lm.eye(x.shape[0]), "arange": lambda x: lm.arange(x.shape[0]),
+    "reshape": lambda x: lm.reshape(x, (x.shape[0], 1)), "mean": lambda x: lm.sum(x) / len(x), "one hot": lambda x: lm.one_hot(lm.astype(x, "int64"), len(x)), "list": lambda x: lm.stack([v * v for v in x]), "quantile": lambda x: lm.quantile(x, 0.3)}
+
+
+@pytest.mark.filterwarnings("ignore::lamina.RetraceWarning")
+@pytest.mark.parametrize("name", NEED_LENGTHS)
+def test_relax_shapes_takes_functions_that_need_their_lengths(name):
+    fn, runs = NEED_LENGTHS[name], []
+    relaxed = lm.function(lambda x: (runs.append(1), fn(x))[1], relax_shapes=True)
+    for n in (3, 5, 4, 3, 6, 4):
+        assert same(outcome(relaxed, np.arange(1, n + 1, dtype=F)), outcome(fn, np.arange(1, n + 1, dtype=F)))
+    assert len(runs) <= 5  # each length once, and one attempt for all lengths
+
+
+@pytest.mark.filterwarnings("ignore::lamina.RetraceWarning")
+def test_relax_shapes_keeps_the_open_lengths_that_work():
+    runs = []
+
+    @lm.function(relax_shapes=True)
+    def products(x, y):
+        runs.append(1)
+        return x @ y
+
+    for n, m in ((3, 3), (4, 4), (5, 1), (6, 6), (1, 5), (7, 7), (5, 1), (8, 8)):
+        assert np.array_equal(products(np.ones((n, 2, 2), F), np.ones((m, 2, 2), F)).numpy(), np.full((max(n, m), 2, 2), 2, F))
+    assert len(runs) == 5 and products.trace_count == 4  # of (3, 3), equal lengths, an attempt for others, (5, 1), (1, 5)
+    broken, runs = lm.function(lambda x: (runs.append(1), 1 // 0), relax_shapes=True), []
+    for n in (3, 4, 5):
+        with pytest.raises(ZeroDivisionError):
+            broken(np.ones(n, F))
+
+
 # --- a model's own steps ---
 
 def fitted():
