@@ -14,6 +14,11 @@ double microseconds_since(Clock::time_point start) { return std::chrono::duratio
 
 }  // namespace
 
+ir::Graph optimized_for(const ir::Graph& traced, const ir::Graph& optimized, const DimBindings& lengths) {
+  const std::optional<ir::Graph> short_slices = ops::with_short_slices(traced, lengths);
+  return short_slices ? passes::optimize(*short_slices).graph : ir::specialize(optimized, lengths);
+}
+
 const std::shared_ptr<const Passed>& Planner::passed() {
   if (passed_) return passed_;
   const auto start = Clock::now();
@@ -26,11 +31,7 @@ Planned Planner::plan(Options options, const DimBindings& lengths, std::span<con
   Planned out;
   const ir::Graph& optimized = passed()->optimized.graph;
   const auto start = Clock::now();
-  ir::Graph specialized;
-  if (!lengths.empty()) {
-    const std::optional<ir::Graph> short_slices = ops::with_short_slices(traced_, lengths);
-    specialized = short_slices ? passes::optimize(*short_slices).graph : ir::specialize(optimized, lengths);
-  }
+  const ir::Graph specialized = lengths.empty() ? ir::Graph() : optimized_for(traced_, optimized, lengths);
   const ir::Graph& g = lengths.empty() ? optimized : specialized;
   const std::vector<Device> copied_to = options.input_devices;
   if (options.device.kind == DeviceKind::gpu && !arguments.empty())

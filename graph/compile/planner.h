@@ -17,6 +17,9 @@ struct Planned {
   bool by_place = false;    // whether arguments on other devices would need another program
 };
 
+// A graph after the passes, for a call's lengths. Throws where the trace relied on others: see ops/short_slices.h.
+LAMINA_API ir::Graph optimized_for(const ir::Graph& traced, const ir::Graph& optimized, const DimBindings& lengths);
+
 // Not thread-safe: one thread at a time.
 class Planner {
  public:

@@ -131,7 +131,8 @@ class Exporter {
   void function(const ExportedFunction& f) {
     ConcreteFunction& concrete = *f.function;
     const DimBindings lengths = lengths_of(concrete);
-    const ir::Graph g = without_devices(lengths.empty() ? concrete.optimized_graph() : ir::specialize(concrete.optimized_graph(), lengths));
+    const ir::Graph g = without_devices(lengths.empty() ? concrete.optimized_graph()
+                                                        : compile::optimized_for(concrete.graph(), concrete.optimized_graph(), lengths));
     const auto program = compile::compile(
         g, {.device = Device{}, .sections = false, .threads = 1, .streams = 1, .own_outputs = true, .writer = text_kernel});
     const std::vector<TensorSpec> inputs = concrete.inputs();

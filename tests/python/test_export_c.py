@@ -416,6 +416,8 @@ def test_what_c_cannot_have_is_refused(tmp_path):
     assert "float16" in refused(lm.function(lambda x: lm.astype(x, lm.float16) * 2), x)
     open_length = lm.function(lambda x: x * 2, input_signature=[lm.TensorSpec(["n", 2])])
     assert "lengths=" in refused(open_length, lm.ones((3, 2)))
+    padded = lm.function(lambda x: lm.pad(x[3:], ((0, 3),)), input_signature=[lm.TensorSpec(["n"])])
+    assert "is too short" in refused(padded, lm.ones(4), lengths={"n": 1}, error=lm.errors.SignatureMismatch)
     assert "missing" in refused(lm.function(lambda x: x), error=lm.errors.Error)
     twice = lm.function(lambda x: x * 2)
     twice(x), twice(x[:2])
