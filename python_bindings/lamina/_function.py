@@ -40,7 +40,7 @@ else:
         other objects by identity. Python code in fn runs only while tracing. Variables and models from outside are used by reference.
 
         input_signature: a list of TensorSpecs, one per tensor argument; one graph serves all matching calls, others raise SignatureMismatch.
-        relax_shapes: calls that differ only in lengths share one graph for all lengths, from the second length on.
+        relax_shapes: calls that differ only in lengths share one graph for all lengths, from the second length on. A function that needs to know its lengths has a graph for each.
         autograph: if, while, for, and, or, not on tensors become part of the graph, here and in functions that fn calls. False: traces fn
         without conversion.
         memory_budget: limit of temporary memory per call in bytes. If the values do not fit, most of those kept for the gradient are recomputed
