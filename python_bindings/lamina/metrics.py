@@ -160,11 +160,15 @@ class _Counted(Metric):
         """The metric, a number or a NumPy array, of the totals of measure()'s vectors."""
         raise NotImplementedError(f"{type(self).__name__} does not define of_sums(sums)")
 
+    def merged(self, before, added):
+        """The vector of all batches up to one, from that before it and its own."""
+        return [a + b for a, b in zip(before, added)]
+
     def update(self, value, samples: int = 1) -> None:
         """Adds a batch's sums."""
         errors.in_range(type(self).__name__, "it is a number of samples", 0, samples=samples)
         numbers = value.numpy().astype("float64").tolist()
-        self._sums = [a + b for a, b in zip(self._sums, numbers)] if self._sums else numbers
+        self._sums = self.merged(self._sums, numbers) if self._sums else numbers
         self._count += samples
 
     def result(self):
@@ -257,14 +261,28 @@ class R2(_Counted):
 
     @_measuring
     def measure(self, labels, predictions):
-        # float64: the squares of labels far from 0 are large beside their deviations
-        y, p = (_core.reshape(_core.astype(t, "float64"), (t.shape[0], -1)) for t in (_beside(self, labels, predictions), predictions))
-        return _core.concat([_core.sum(_core.square(y - p), 0), _core.sum(y, 0), _core.sum(_core.square(y), 0), _core.reshape(_core.sum(_core.ones_like(y[:, 0])), (1,))])
+        predictions = _core.astype(predictions, "float64")
+        labels = _beside(self, labels, predictions)
+        y, p = (_core.reshape(t, (-1, math.prod(t.shape[1:]))) for t in (labels, predictions))
+        n = _core.sum(_core.ones_like(y[:, :1]), 0)
+        first = _core.sum(y[:1], 0)  # of no rows: 0
+        from_first = y - first  # exactly 0 where labels are constant
+        shift = _core.sum(from_first, 0) / _core.maximum(n, 1.0)
+        return _core.concat([n, _core.sum(_core.square(y - p), 0), first + shift, _core.sum(_core.square(from_first - shift), 0)])
+
+    def merged(self, before, added):
+        """By the formula of Chan, Golub and LeVeque 1979: the batches' [rows, squared errors, labels' means, squared deviations from these]."""
+        k, n = len(before) // 3, before[0] + added[0]
+        if not n:
+            return added
+        share, columns = added[0] / n, range(1, 1 + k)
+        apart = [added[i + k] - before[i + k] for i in columns]
+        means = [before[i + k] + share * gap for i, gap in zip(columns, apart)]
+        return [n, *(before[i] + added[i] for i in columns), *means, *(before[i + 2 * k] + added[i + 2 * k] + before[0] * share * gap ** 2 for i, gap in zip(columns, apart))]
 
     def of_sums(self, sums):
-        k, n = len(sums) // 3, sums[-1]
-        spread = [sums[2 * k + i] - sums[k + i] ** 2 / n for i in range(k)]
-        return sum(1 - sums[i] / spread[i] if spread[i] > 0 else 0.0 for i in range(k)) / k
+        k = len(sums) // 3
+        return sum(0.0 if spread == 0 else 1 - wrong / spread for wrong, spread in zip(sums[1:1 + k], sums[1 + 2 * k:])) / k if sums[0] else float("nan")
 
 
 class ConfusionMatrix(_Counted):

@@ -404,14 +404,30 @@ def test_a_metric_that_does_not_say_its_direction_needs_a_mode():
         assert follower.best == max(seen)
 
 
-def test_r2_of_labels_far_from_zero():
+@pytest.mark.parametrize("far", [0, 1e4, -1e6, 1e8])
+@pytest.mark.parametrize("launch", [1, 3])
+def test_r2_of_labels_far_from_zero(far, launch):
     r = np.random.default_rng(0)
-    y = (1e4 + r.normal(size=(1000, 2))).astype("float32")
-    p = (y + 0.3 * r.normal(size=(1000, 2))).astype("float32")
-    metric, d = lm.metrics.R2(), y.astype("float64")
-    for part in np.split(np.arange(1000), [300, 301]):
+    y = far + r.normal(size=(1000, 2))
+    p = y + 0.3 * r.normal(size=(1000, 2))
+    metric, right = lm.metrics.R2(), (1 - ((y - p) ** 2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)).mean()
+    for part in np.split(np.arange(1000), [0, 300, 301, 301]):
         metric.update(metric.measure(y[part], p[part]), len(part))
-    assert metric.result() == pytest.approx((1 - ((d - p) ** 2).sum(0) / ((d - d.mean(0)) ** 2).sum(0)).mean(), rel=1e-6)
+    assert metric.result() == pytest.approx(right, rel=1e-6)
+    net = lm.nn.Sequential([lm.nn.Input((2,), "float64"), lm.nn.Activation("linear")])
+    net.compile("sgd", "mse", metrics=[lm.metrics.R2()])
+    with pytest.warns(UserWarning, match="nothing in"):
+        seen = net.fit(p, y, batch_size=64, epochs=2, verbose=0, validation_data=(p, y), sample_weight=np.ones(1000), steps_per_launch=launch).history
+    assert [*seen["r2"], *seen["val_r2"], net.evaluate(p, y)[1]] == pytest.approx([right] * 5, rel=1e-6)
+
+
+def test_r2_of_constant_labels_and_of_no_rows():
+    metric = lm.metrics.R2()
+    metric.update(metric.measure(np.zeros(0), np.zeros(0)), 0)
+    assert math.isnan(metric.result())
+    for rows in (5, 3):
+        metric.update(metric.measure(np.full(rows, 0.1), np.arange(rows) * 1.0), rows)
+    assert metric.result() == 0
 
 
 @pytest.mark.parametrize("event", ["on_train_batch_begin", "on_train_batch_end"])
