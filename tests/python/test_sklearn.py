@@ -57,11 +57,12 @@ def test_a_bootstrap_fails_one_check_as_scikit_learns_own_does():
 @needs_sklearn
 @pytest.mark.parametrize("options", [{}, {"early_stopping": True}, {"activation": "logistic", "alpha": 1.0}, {"solver": "sgd", "learning_rate_init": 0.01}, {"shuffle": False, "batch_size": 64}])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.filterwarnings("ignore")
-def test_losses_are_those_of_scikit_learn(options, weighted):
+def test_losses_are_those_of_scikit_learn(options, weighted, outputs):
     from sklearn.neural_network import MLPRegressor
 
-    x, y = regression()
+    x, y = regression(outputs=outputs)
     weights = np.random.default_rng(1).uniform(size=len(x)) if weighted else None
     options = dict(hidden_layer_sizes=(16, 8), max_iter=12, random_state=1) | options
     theirs, ours = (cls(**options).fit(x, y, sample_weight=weights) for cls in (MLPRegressor, lm.sklearn.MLPRegressor))
@@ -111,6 +112,19 @@ def test_partial_fit_and_warm_start_go_on_as_scikit_learns_do():
         net.partial_fit(x, y, classes=["red"])
     with pytest.raises(ValueError, match="early_stopping holds rows out"):
         lm.sklearn.MLPRegressor(early_stopping=True).partial_fit(*regression())
+
+
+@needs_sklearn
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name, options", [("MLPRegressor", {"solver": "lbfgs", "tol": 1e-7}), ("EnsembleRegressor", {"n_estimators": 1, "bootstrap": False, "learning_rate_init": 0.02, "tol": 0, "n_iter_no_change": 999, "batch_size": 50})])
+def test_of_several_outputs_the_sum_of_the_squares_is_minimised(name, options):
+    x, y = regression(50, outputs=3)
+    found = getattr(lm.sklearn, name)(hidden_layer_sizes=(), activation="identity", alpha=30.0, max_iter=999, **options).fit(x, y)
+    a, b = x - x.mean(0), y - y.mean(0)
+    kernel = np.linalg.solve(a.T @ a + 30 * np.eye(5), a.T @ b)  # ridge regression
+    left = b - a @ kernel
+    np.testing.assert_allclose(np.squeeze(found.coefs_[0]), kernel, atol=1e-4)
+    assert found.loss_ == pytest.approx((left ** 2).mean() / 2 + 15 * (kernel ** 2).sum() / 50, rel=1e-4)
 
 
 @needs_sklearn

@@ -168,6 +168,10 @@ class _Net(BaseEstimator):
     def _hidden(self):
         return list(np.atleast_1d(np.asarray(self.hidden_layer_sizes, int))) if np.size(self.hidden_layer_sizes) else []
 
+    def _reported(self):
+        """The share of the rows' losses in the loss that is reported: scikit-learn minimises the sum over a regression's outputs, and reports their mean."""
+        return 1.0
+
     def _batch(self, rows):
         return min(200, rows) if self.batch_size == "auto" else int(min(self.batch_size, rows))
 
@@ -221,16 +225,17 @@ class _Net(BaseEstimator):
         net, variables = self.model_, self._variables
 
         def loss_of(x, y, w):
-            """The weighted mean of the rows' losses, and the penalty, as scikit-learn sums it up."""
+            """The weighted mean of the rows' losses, and the penalty, as scikit-learn sums it up: what is minimised, and what is reported."""
             total = _core.maximum(_core.sum(w), 1e-30)
-            penalty = sum((_core.sum(_core.square(v)) for v in variables[::2]), 0.0)
-            return (_core.sum(w * self._losses(y, net(x))) + 0.5 * self.alpha * penalty) / total
+            penalty = 0.5 * self.alpha * sum((_core.sum(_core.square(v)) for v in variables[::2]), 0.0)
+            wrong = _core.sum(w * self._losses(y, net(x)))
+            return (wrong + penalty) / total, (wrong * self._reported() + penalty) / total
 
         def one(x, y, w):
             with _core.GradientTape() as tape:
-                loss = loss_of(x, y, w)
+                loss, reported = loss_of(x, y, w)
             self._optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
-            return loss
+            return reported
 
         step = one if self._members is None else vmap(one, in_axes=(None, None, 0))
         forward = (lambda x: net(x)) if self._members is None else vmap(lambda x: net(x), in_axes=None)
@@ -238,7 +243,7 @@ class _Net(BaseEstimator):
         def many(xs, ys, ws):
             return scan(lambda done, batch: (done + 1, step(*batch)), _core.constant(0), (xs, ys, ws))[1]
 
-        self._calls = {"steps": _core.function(many), "outputs": _core.function(forward), "loss": loss_of}
+        self._calls = {"steps": _core.function(many), "outputs": _core.function(forward), "losses": loss_of, "minimised": lambda *rows: loss_of(*rows)[0]}
 
     def _epoch(self, x, y, w, batch):
         """The mean loss of the batches of one epoch."""
@@ -282,8 +287,8 @@ class _Net(BaseEstimator):
     def _minimize(self, x, y, weights):
         weights = np.ones(len(x)) if weights is None else weights
         parts = [_core.constant(np.ascontiguousarray(part, self._dtype)) for part in (x, y, weights)]
-        found = self._optimizer.minimize(self._calls["loss"], self._variables, *parts)
-        self.loss_, self.n_iter_, self.t_ = float(found.loss), int(found.iterations), self.t_ + len(x)
+        found = self._optimizer.minimize(self._calls["minimised"], self._variables, *parts)
+        self.loss_, self.n_iter_, self.t_ = float(self._calls["losses"](*parts)[1]), int(found.iterations), self.t_ + len(x)
         self.best_loss_ = self.loss_
         self.loss_curve_.append(self.loss_)
         if self.n_iter_ >= self.max_iter and not bool(found.converged):
@@ -320,7 +325,10 @@ class MLPRegressor(RegressorMixin, _Net):
 
     @staticmethod
     def _losses(y, outputs):
-        return 0.5 * _core.mean(_core.square(y - outputs), -1)
+        return 0.5 * _core.sum(_core.square(y - outputs), -1)
+
+    def _reported(self):
+        return 1 / self.n_outputs_
 
     def _split(self, rows, y, draw):
         return train_test_split(np.arange(rows), random_state=draw, test_size=self.validation_fraction)
