@@ -56,3 +56,13 @@ def merged():
     made = [nn.Add()([a, b, a]), nn.Subtract()([a, b]), nn.Multiply()([a, b]), nn.Average()([a, b]), nn.Maximum()([a, b]), nn.Minimum()([a, b]), nn.Concatenate()([a, b])]
     return nn.Model([a, b], [layer()(made[0]) for layer in (nn.ReLU, nn.Sigmoid, nn.Tanh, nn.GELU, nn.SiLU, nn.SELU, nn.Softplus, nn.Softmax, nn.LeakyReLU, nn.ELU)] + made), \
         [lm.random.normal((3, 4)), lm.random.normal((3, 4))]
+
+
+def masked():
+    ids, x = nn.Input((5,), "int32"), nn.Input((5, 3))
+    a, b, c = nn.Embedding(6, 4, mask_zero=True)(ids), nn.Embedding(6, 4)(ids), nn.LSTM(4, return_sequences=True)(nn.Masking(1.0)(x))
+    zeros = nn.LSTM(4, return_sequences=True, zero_output_for_mask=True)(a)
+    joined = [merge([a, other]) for merge in (nn.Average(), nn.Multiply(), nn.Minimum(), nn.Concatenate(), nn.Concatenate(axis=1)) for other in (b, c)]
+    made = [nn.Bidirectional(nn.GRU(2, return_sequences=True), mode)(a) for mode in ("concat", "ave")]
+    return nn.Model([ids, x], [*made, zeros, nn.GlobalAveragePooling1D()(c), nn.GRU(2)(nn.MultiHeadAttention(2, 3)(a, a)), *(nn.SimpleRNN(3)(one) for one in joined)]), \
+        [lm.constant([[3, 1, 4, 0, 0], [2, 5, 0, 0, 0], [1, 2, 3, 4, 5]], "int32"), lm.round(lm.random.normal((3, 5, 3)))]

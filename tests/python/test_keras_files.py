@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lamina as lm
-from keras_nets import attention, keras_opens, merged, more_images, recurrent, with_keras
+from keras_nets import attention, keras_opens, masked, merged, more_images, recurrent, with_keras
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed: ./dev setup installs it, pip install lamina[keras] too")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -50,7 +50,8 @@ def test_files_of_keras(name):
     given = np.load(os.path.join(DATA, name + ".npz"))
     net = nn.load_file(os.path.join(DATA, name + ".keras"))
     x = [lm.constant(given[f"x{i}"]) for i in range(9) if f"x{i}" in given]
-    x = [lm.astype(v, "bfloat16") if name == "halves" else lm.astype(v, "int32") if name == "embedded_floats" else v for v in x]
+    ids = {"embedded_floats": [0], "masked": [0]}.get(name, ())
+    x = [lm.astype(v, "bfloat16") if name == "halves" else lm.astype(v, "int32") if i in ids else v for i, v in enumerate(x)]
     expected = [given[f"y{i}"] for i in range(99) if f"y{i}" in given]
     assert close(outputs(net, x), expected)
     if "labels" in given:
@@ -187,7 +188,7 @@ OPTIMIZERS = {
     "rmsprop": trained(lambda: lm.optim.RMSprop(0.01, momentum=0.5, centered=True)),
     "adagrad": trained(lambda: lm.optim.Adagrad(0.01)), "lion": trained(lambda: lm.optim.Lion(0.01)),
 }
-NETS = {f.__name__: f for f in (images, functional, pools, sequences, recurrent, attention, more_images, merged, transposed, activations, initializers, halves, doubles, called, twin, frozen)} | OPTIMIZERS
+NETS = {f.__name__: f for f in (images, functional, pools, sequences, recurrent, attention, more_images, masked, merged, transposed, activations, initializers, halves, doubles, called, twin, frozen)} | OPTIMIZERS
 
 
 def disturbed(net):
@@ -428,6 +429,8 @@ def test_configs_that_do_not_fit(name, tmp_path):
     assert text in str(info.value) and "net.keras" in info.value.where
 
 
+NOT_EQUAL = {"class_name": "NotEqual", "name": "unequal", "config": {"name": "unequal"}, "module": "keras.src.ops.numpy",
+             "inbound_nodes": [{"args": [{"class_name": "__keras_tensor__", "config": {"keras_history": ["input_layer", 0, 0]}}, 0], "kwargs": {}}]}
 FUNCTIONAL = {
     "circle": (lambda layers: layers[1]["inbound_nodes"][0]["args"][0]["config"].update(keras_history=["two", 0, 0]), "form a circle"),
     "missing": (lambda layers: layers[1]["inbound_nodes"][0]["args"][0]["config"].update(keras_history=["three", 0, 0]), "need what is not there"),
@@ -435,7 +438,10 @@ FUNCTIONAL = {
     "names": (lambda layers: layers[2].update(name="one"), "two layers are called 'one'"),
     "history": (lambda layers: layers[1]["inbound_nodes"][0]["args"][0]["config"].update(keras_history="one"), "names no tensor"),
     "nodes": (lambda layers: layers[1].update(inbound_nodes={}), "inbound_nodes is a dict"),
-    "kwargs": (lambda layers: layers[1]["inbound_nodes"][0].update(kwargs={"mask": {"class_name": "__keras_tensor__"}}), "gives a tensor by name"),
+    "kwargs": (lambda layers: layers[1]["inbound_nodes"][0].update(kwargs={"x": {"class_name": "__keras_tensor__"}}), "gives a tensor by name"),
+    "mask": (lambda layers: layers[1]["inbound_nodes"][0].update(kwargs={"mask": dict(layers[1]["inbound_nodes"][0]["args"][0])}), "a call of 'one' gives a mask of its own"),
+    "mask_of": (lambda layers: layers.append(NOT_EQUAL) or layers[1]["inbound_nodes"][0].update(kwargs={"mask": {"class_name": "__keras_tensor__", "config": {"keras_history": ["unequal", 0, 0]}}}),
+                "'unequal' makes a mask that is not of an Embedding or Masking"),
 }
 
 

@@ -148,14 +148,14 @@ def test_joined_sequences_have_their_masks_joined():
     np.testing.assert_allclose(net([a, b]), wanted(*known([1, 2, 3])), atol=1e-6)
     rows = nn.Concatenate(axis=0)([table(a[:, :2]), table(b)])
     np.testing.assert_allclose(mean(rows), [table(np.array([1, 2])).numpy().mean(0), table(np.array([3])).numpy()[0]], atol=1e-6)
-    np.testing.assert_allclose(mean(nn.Concatenate()([table(a), table(np.array([[4, 0, 5]]))])), lm.concat([table(np.array([1])), table(np.array([4]))], -1), atol=1e-6)
+    np.testing.assert_allclose(mean(nn.Concatenate()([table(a), table(np.array([[4, 0, 5]]))])), lm.mean(lm.concat([table(a), table(np.array([[4, 0, 5]]))], -1), 1), atol=1e-6)
 
 
-def test_joined_channels_count_where_all_do_with_masks_of_any_rank():
+def test_joined_channels_count_where_any_do_with_masks_of_any_rank():
     table = nn.Embedding(6, 2, mask_zero=True)
     for shape in ((3,), (2, 3), (2, 2, 3)):
         a, b = np.resize([1, 0, 2, 3], shape), np.resize([0, 1, 2], shape)
-        assert (lm.nn.masks.of(nn.Concatenate()([table(a), table(b)])).numpy() == ((a != 0) & (b != 0))).all()
+        assert (lm.nn.masks.of(nn.Concatenate()([table(a), table(b)])).numpy() == ((a != 0) | (b != 0))).all()
         joined = nn.Concatenate(axis=len(shape) - 1)([table(a), table(b)])
         assert (lm.nn.masks.of(joined).numpy() == np.concatenate([a != 0, b != 0], -1)).all()
 
@@ -187,3 +187,27 @@ def test_weights_of_samples_or_steps_multiply_the_losses_of_steps(size):
     for bad in (each[:, :3], np.ones((3, 5, 2), "float32")):
         with pytest.raises(lm.errors.InvalidArgument, match="sample_weight of shape .* does not fit losses of shape"):
             net.evaluate(IDS, y, sample_weight=bad, batch_size=size)
+
+
+@pytest.mark.parametrize("layer", [nn.Add, nn.Subtract, nn.Multiply, nn.Average, nn.Maximum, nn.Minimum, nn.Concatenate])
+def test_merged_steps_count_where_any_input_does_and_everywhere_beside_one_without_a_mask(layer):
+    table, a, b = nn.Embedding(6, 2, mask_zero=True), IDS[:, :3], IDS[:, 2:]
+    found = nn.masks.of(layer()([table(a), table(b)]))
+    assert (found.numpy() == ((a != 0) | (b != 0))).all()
+    assert nn.masks.of(layer()([table(a), lm.ones((3, 3, 2))])) is None and nn.masks.of(layer()([lm.ones((3, 3, 2)), table(a)])) is None
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_outputs_of_steps_left_out_are_zeros_on_request_and_in_bidirectional(cell, backwards):
+    x, mask = lm.random.normal((2, 5, 3)), np.array([[1, 0, 1, 1, 0], [0, 1, 1, 0, 1]], bool)
+    layer = cell(2, return_sequences=True, go_backwards=backwards)
+    plain = layer(x, mask=mask).numpy()
+    zeros = cell(2, return_sequences=True, return_state=True, go_backwards=backwards, zero_output_for_mask=True)
+    zeros(x), zeros.set_weights(layer.get_weights())
+    y, *state = zeros(x, mask=mask)
+    counted = mask[:, ::-1] if backwards else mask
+    assert (y.numpy() == plain * counted[..., None]).all() and (plain[~counted][1:] != 0).any() and (state[0].numpy() == plain[:, -1]).all()
+    both = nn.Bidirectional(cell(2, return_sequences=True), None)
+    for one in both(x, mask=mask):
+        assert (one.numpy()[~mask] == 0).all() and (one.numpy()[mask] != 0).all()

@@ -56,7 +56,7 @@ CONSTRUCTORS = {
     "min_lr": POSITIVE, "mode": WORD, "model": [3, "x", Odd()], "momentum": SHARE, "monitor": NAME, "n": COUNT, "name": NAME, "negative_slope": REAL, "nesterov": BOOL, "num_heads": COUNT,
     "optimizer": [3, "x", NAN, [], Odd()], "output_dim": COUNT, "output_padding": SIDES, "output_size": COUNT, "outputs": [3, "x", Odd(), near(2, 2)], "padding": ["no such", -3, NAN, [], Odd(), 2.5],
     "path": PATH, "patience": FROM_ZERO, "pct_start": SHARE, "persistent": BOOL, "pool_size": SIZES, "power": [-1.0, NAN, "1", Odd()], "rate": SHARE, "recurrent_activation": FUNCTION,
-    "recurrent_initializer": FUNCTION, "recurrent_regularizer": FUNCTION, "reset_after": BOOL, "restore_best_weights": BOOL, "return_sequences": BOOL, "return_state": BOOL, "rho": SHARE,
+    "zero_output_for_mask": BOOL, "recurrent_initializer": FUNCTION, "recurrent_regularizer": FUNCTION, "reset_after": BOOL, "restore_best_weights": BOOL, "return_sequences": BOOL, "return_state": BOOL, "rho": SHARE,
     "save_best_only": BOOL, "scale": BOOL, "scale_regularizer": FUNCTION, "schedule": ["no such", NAN, [], Odd(), -1.0], "seconds": [-1.0, NAN, "1", [], Odd()], "seeds": [3, "ab", NAN, [1.5, 2.5], Odd()],
     "separator": [3, NAN, [], Odd(), None, ""], "shape": [(-2,), "ab", (2.5,), NAN, Odd()], "size": SIZES, "staircase": BOOL, "start": POSITIVE, "start_from_epoch": FROM_ZERO, "strides": SIZES,
     "t_mul": [0.0, -1.0, NAN, INF, "1", Odd()], "target_shape": ["ab", (-2,), (2.5,), NAN, Odd(), 3.5], "threshold": REAL, "thresholds": [0, 1, -1, 2.5, "3", NAN, Odd()], "tolerance": POSITIVE,

@@ -81,9 +81,8 @@ def _depthwise(c, shape):
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 _WEIGHTS = same("use_bias kernel_initializer bias_initializer activation dtype")
 _FIRST = {"data_format": ("channels_last",)}
-# zero_output_for_mask: a file has no masks.
-_PLAIN_SCAN = {"stateful": (False,), "unroll": (False,), "zero_output_for_mask": (False, True), "dropout": (0, 0.0), "recurrent_dropout": (0, 0.0), "implementation": (1, 2), "time_major": (False,)}
-_SCAN = _WEIGHTS | same("units recurrent_initializer return_sequences return_state go_backwards")
+_PLAIN_SCAN = {"stateful": (False,), "unroll": (False,), "dropout": (0, 0.0), "recurrent_dropout": (0, 0.0), "implementation": (1, 2), "time_major": (False,)}
+_SCAN = _WEIGHTS | same("units recurrent_initializer return_sequences return_state go_backwards zero_output_for_mask")
 _GATED = _SCAN | same("recurrent_activation")
 _CONV = _WEIGHTS | same("filters kernel_size strides padding dilation_rate groups")
 

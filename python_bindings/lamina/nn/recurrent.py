@@ -8,7 +8,7 @@ from .layer import Layer
 class _Recurrent(Layer):
     _kind, _states = "simple", 1
     _weights = ("kernel", "recurrent_kernel", "bias")
-    _read = ("return_sequences", "return_state")
+    _read = ("return_sequences", "return_state", "zero_output_for_mask")
     supports_masking = None
 
     def _make(self, units, *, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, go_backwards, dtype,
@@ -21,17 +21,18 @@ class _Recurrent(Layer):
     def build(self, input_shape):
         self._build_core(input_shape)
 
-    def run(self, x, mask=None, initial_state=None, sequences=False):
-        """(the outputs of all steps in the order of x, or None; the list of final states)."""
+    def run(self, x, mask=None, initial_state=None, sequences=False, zeros=False):
+        """(the outputs of all steps in the order of x, or None; the list of final states). zeros: outputs are 0 where the mask is false."""
         if initial_state is not None and not isinstance(initial_state, (tuple, list)):
             initial_state = [initial_state]
-        return self._core.run(x, mask, initial_state, sequences)
+        sequence, state = self._core.run(x, mask, initial_state, sequences)
+        return sequence if mask is None or not (sequences and zeros) else _core.where(_core.expand_dims(mask, -1), sequence, 0), state
 
     def compute_mask(self, inputs, mask=None):
         return None if mask is None or not self.return_sequences else _core.flip(mask, 1) if self.go_backwards else mask
 
     def call(self, x, mask=None, initial_state=None):
-        sequence, state = self.run(x, mask, initial_state, self.return_sequences)
+        sequence, state = self.run(x, mask, initial_state, self.return_sequences, self.zero_output_for_mask)
         if self.return_sequences and self.go_backwards:
             sequence = _core.flip(sequence, 1)
         y = sequence if self.return_sequences else state[0]
@@ -41,17 +42,17 @@ class _Recurrent(Layer):
 class SimpleRNN(_Recurrent):
     """h = activation(x kernel + h recurrent_kernel + bias), step by step: x [n, t, c] -> h [n, units], or of all steps [n, t, units] with return_sequences.
 
-    Called with mask (bool [n, t]), steps where it is false leave the state as it is; with initial_state, it begins there instead of at zeros. return_state adds the final
+    Called with mask (bool [n, t]), steps where it is false leave the state as it is; their outputs are those of the step before, with zero_output_for_mask 0. With initial_state, it begins there instead of at zeros. return_state adds the final
     state to the result. go_backwards reads from the last step on, and gives outputs in that order. kernel is [c, units], recurrent_kernel [units, units].
     """
 
     def __init__(self, units: int, activation="tanh", use_bias: bool = True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal",
                  bias_initializer="zeros", return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, dtype="float32",
                  name: str | None = None, trainable: bool = True,
-                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None):
+                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None, zero_output_for_mask: bool = False):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, recurrent_kernel=recurrent_regularizer, bias=bias_regularizer)
-        self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
+        self.units, self.return_sequences, self.return_state, self.go_backwards, self.zero_output_for_mask = units, return_sequences, return_state, go_backwards, zero_output_for_mask
         self._make(units, activation=activation, recurrent_activation=None, use_bias=use_bias, kernel_initializer=kernel_initializer,
                    recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype)
 
@@ -68,10 +69,10 @@ class LSTM(_Recurrent):
     def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias: bool = True, return_sequences: bool = False,
                  return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True,
-                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None):
+                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None, zero_output_for_mask: bool = False):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, recurrent_kernel=recurrent_regularizer, bias=bias_regularizer)
-        self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
+        self.units, self.return_sequences, self.return_state, self.go_backwards, self.zero_output_for_mask = units, return_sequences, return_state, go_backwards, zero_output_for_mask
         self._make(units, activation=activation, recurrent_activation=recurrent_activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
                    recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype,
                    unit_forget_bias=unit_forget_bias)
@@ -89,10 +90,10 @@ class GRU(_Recurrent):
     def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", reset_after: bool = True, return_sequences: bool = False,
                  return_state: bool = False, go_backwards: bool = False, dtype="float32", name: str | None = None, trainable: bool = True,
-                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None):
+                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None, zero_output_for_mask: bool = False):
         super().__init__(name=name, trainable=trainable)
         self._regularize(kernel=kernel_regularizer, recurrent_kernel=recurrent_regularizer, bias=bias_regularizer)
-        self.units, self.return_sequences, self.return_state, self.go_backwards = units, return_sequences, return_state, go_backwards
+        self.units, self.return_sequences, self.return_state, self.go_backwards, self.zero_output_for_mask = units, return_sequences, return_state, go_backwards, zero_output_for_mask
         self._make(units, activation=activation, recurrent_activation=recurrent_activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
                    recurrent_initializer=recurrent_initializer, bias_initializer=bias_initializer, go_backwards=go_backwards, dtype=dtype, reset_after=reset_after)
 
@@ -104,7 +105,7 @@ class Bidirectional(Layer):
     """A recurrent layer and a second one like it, backwards; their outputs are joined by merge_mode: "concat" (side by side), "sum", "mul", "ave", or None (both).
 
     The second one is `backward_layer`, by default made from the first one's arguments. With return_state the final states of both follow, and initial_state has
-    those of both.
+    those of both. Outputs of all steps are 0 where a mask is false.
     """
 
     supports_masking = None
@@ -141,7 +142,7 @@ class Bidirectional(Layer):
             try:
                 if not layer.built:
                     layer._build_once((x,), {})
-                sequence, final = layer.run(x, mask, state, layer.return_sequences)
+                sequence, final = layer.run(x, mask, state, layer.return_sequences, zeros=True)
             finally:
                 _core.profiler._leave()
             outputs.append(sequence if layer.return_sequences else final[0])

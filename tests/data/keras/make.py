@@ -1,5 +1,6 @@
-"""Makes the files beside it, with Keras: KERAS_BACKEND=jax python make.py. Each has NAME.keras, and inputs and outputs in NAME.npz (x0, x1, ...; y0, y1, ...)."""
+"""Makes the files beside it, with Keras: KERAS_BACKEND=jax python make.py [NAME ...]. Each has NAME.keras, and inputs and outputs in NAME.npz (x0, x1, ...; y0, y1, ...)."""
 import os
+import sys
 
 import keras
 import numpy as np
@@ -75,6 +76,15 @@ def halves():
     return net, [images(3, 4)]
 
 
+def masked():
+    ids, x = keras.Input((5,)), keras.Input((5, 3))
+    a, b, c = L.Embedding(6, 4, mask_zero=True)(ids), L.Embedding(6, 4)(ids), L.LSTM(4, return_sequences=True)(L.Masking(1.0)(x))
+    zeros = L.LSTM(4, return_sequences=True, zero_output_for_mask=True)(a)
+    joined = [merge([a, other]) for merge in (L.Add(), L.Multiply(), L.Maximum(), L.Concatenate(), L.Concatenate(axis=1)) for other in (b, c)]
+    return keras.Model([ids, x], [L.Bidirectional(L.GRU(2, return_sequences=True), "sum")(a), zeros, L.Dense(2)(c), L.MultiHeadAttention(2, 3)(b, a), *(L.SimpleRNN(3)(one) for one in joined)]), \
+        [np.array([[3, 1, 4, 0, 0], [2, 5, 0, 0, 0], [1, 2, 3, 4, 5]], "float32"), images(3, 5, 3).round()]
+
+
 def trained(optimizer, loss="mse", metrics=()):
     def make():
         net = keras.Sequential([keras.Input((4,)), L.Dense(5, "tanh"), L.BatchNormalization(), L.Dense(3)])
@@ -84,7 +94,7 @@ def trained(optimizer, loss="mse", metrics=()):
     return make
 
 
-FILES = {f.__name__: f for f in (dense, activations, convolutions, transposed, sequences, pools, shared, embedded_floats, unbuilt_input, halves)} | {
+FILES = {f.__name__: f for f in (dense, activations, convolutions, transposed, sequences, pools, shared, embedded_floats, unbuilt_input, halves, masked)} | {
     "adam": trained(lambda: keras.optimizers.Adam(0.01, beta_1=0.8)), "adamw": trained(lambda: keras.optimizers.AdamW(0.01)),
     "sgd": trained(lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True), keras.losses.Huber()),
     "rmsprop": trained(lambda: keras.optimizers.RMSprop(0.01, momentum=0.5, centered=True), keras.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"]),
@@ -100,7 +110,7 @@ def perturb(net):
 
 if __name__ == "__main__":
     keras.utils.set_random_seed(1)
-    for name, make in FILES.items():
+    for name, make in FILES.items() if len(sys.argv) == 1 else [(name, FILES[name]) for name in sys.argv[1:]]:
         net, inputs = make()
         if not net.compiled:
             perturb(net)
