@@ -67,16 +67,21 @@ Tensor conv2d_transpose(const Operand& x, const Operand& filters, const Conv2dTr
   attrs.shape = {image.shape()[0], {}, {}, w.shape()[2] * Dim(std::max<int64_t>(1, o.groups))};
   for (size_t i : {0, 1}) {
     const Dim length = image.shape()[1 + i];
-    if (!length.known() || !w.shape()[i].known() || o.output_padding[i] < 0 || o.output_padding[i] >= std::max<int64_t>(2, o.strides[i]))
-      throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", image.type(), " with output_padding ", o.output_padding[i]),
-                                                .where = text(x.at().line()),
-                                                .why = "height and width are known, and output_padding is from 0 to below the stride",
-                                                .fix = ""});
+    const auto refuse = [&](const std::string& what, const char* why, const std::string& fix) {
+      throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = text(x.at().line()), .why = why, .fix = fix});
+    };
+    if (!length.known() || !w.shape()[i].known()) refuse(cat(image.type()), "height and width are known", "");
     const int64_t n = length.number(), reach = (w.shape()[i].number() - 1) * o.dilation[i] + 1, stride = o.strides[i];
+    const int64_t more = o.output_padding[i], limit = o.padding.name() == "given" ? stride : std::min(stride, reach);
+    if (more != 0 && o.padding.name() == "same")
+      refuse(cat("output_padding ", more, " beside padding \"same\""), "\"same\" says the size: the input's times the stride", "leave output_padding out");
+    if (more < 0 || more >= limit)
+      refuse(cat("output_padding ", more), "it is from 0 to below the stride, and below the window's length: more would be another input's size",
+             limit == 1 ? "leave output_padding out" : cat("pass at most ", limit - 1));
     int64_t size = n * stride;
     if (o.padding.name() == "valid") size += std::max<int64_t>(0, reach - stride);
     if (o.padding.name() == "given") size = (n - 1) * stride + reach - attrs.pads[2 * i] - attrs.pads[2 * i + 1];
-    attrs.shape[1 + i] = std::max<int64_t>(0, size + (o.padding.name() == "same" ? 0 : o.output_padding[i]));
+    attrs.shape[1 + i] = std::max<int64_t>(0, size + more);
   }
   return apply_one(ops::def::conv2d_grad_input, ir::make_attrs(std::move(attrs)), std::array{image, w}, x.at());
 }

@@ -54,7 +54,8 @@ Tensor BatchNorm::call(const Tensor& x, bool training) {
   if (x.rank() < 2 || x.shape().back() != moving_mean_->shape()[0])
     refuse(name(), x.type(), at, ErrorKind::invalid_argument, cat("it has ", moving_mean_->shape()[0], " channels"),
            "pass [..., channels]");
-  if (!training)
+  const bool empty = std::any_of(x.shape().begin(), x.shape().end(), [](const Dim& d) { return d == Dim(0); });  // it has no statistics
+  if (!training || empty)
     return batch_norm(o(x), o(moving_mean_->read(at)), o(moving_variance_->read(at)), value_of(options_.center, beta_, at),
                       value_of(options_.scale, gamma_, at), options_.epsilon);
   const BatchNormalized batch =

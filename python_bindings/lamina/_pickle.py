@@ -77,12 +77,14 @@ def optimizer(name, parameters, trained, values):
 
 
 def _optimizer(o):
-    if o.schedule is not None:
-        raise errors.StateError(f"pickle: the learning rate of {o.name} is {o.schedule!r}", why="a schedule is a function, and a pickle of Lamina holds names and numbers, no code",
-                                fix="save its state_dict(), and load it into an optimizer that is made alike")
-    rate = o.learning_rate
-    parameters = _parameters(o) | o._switches | {"learning_rate": rate if rate.models else rate.item()}
+    rate = o.learning_rate if o.schedule is None else o.schedule
+    parameters = _parameters(o) | o._switches | {"learning_rate": rate if o.schedule is not None or rate.models else rate.item()}
     return optimizer, (type(o).__name__, parameters, o._trained_variables if o.built else None, [v.read() for v in o.variables])
+
+
+def _schedule(schedule):
+    raise errors.StateError(f"pickle: the learning rate is {schedule!r}", why="a schedule is a function, and a pickle of Lamina holds names and numbers, no code",
+                            fix="save the optimizer's state_dict(), and load it into an optimizer that is made alike")
 
 
 def _loss(loss):
@@ -132,8 +134,11 @@ def _function(f):
 for _type, _reduce in {
     _core.Variable: _variable, _core.TensorSpec: _spec, _core.nn.Initializer: _initializer, _core.Function: _function, type(_core.relu): _compiled, type(_core.Tensor.reshape): _compiled,
     **{kind: _optimizer for kind in vars(_core.optim).values() if isinstance(kind, type)}, **{kind: _loss for kind in vars(_core.losses).values() if isinstance(kind, type)},
+    **{kind: _schedule for kind in vars(_core.schedules).values() if isinstance(kind, type)},
 }.items():
     copyreg.pickle(_type, _reduce)
+
+_core.schedules.Schedule.__copy__ = _core.schedules.Schedule.__deepcopy__ = lambda self, _=None: self  # a copy in the same process shares it: it does not change
 
 
 # --- errors that name the layer ---

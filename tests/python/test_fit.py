@@ -203,6 +203,9 @@ def test_learning_rates():
     rates.clear()
     fit_with([nn.ReduceLROnPlateau(factor=0.5, patience=1, cooldown=2), watch], values=[1] * 8)
     assert np.allclose(rates, [0.05, 0.025, 0.025, 0.0125, 0.0125, 0.00625, 0.00625, 0.003125])
+    rates.clear()
+    fit_with([nn.ReduceLROnPlateau(patience=1, min_lr=0.1), watch], values=[1] * 8)
+    assert np.allclose(rates, [0.05] * 8)  # never raised
     with pytest.raises(ValueError, match="factor"):
         nn.ReduceLROnPlateau(factor=1.0)
 
@@ -470,3 +473,12 @@ def test_csv_lines_have_the_fields_of_their_header(tmp_path):
     net.fit(x, c, epochs=2, verbose=0, callbacks=[lm.nn.CSVLogger(tmp_path / "log.csv")])
     lines = (tmp_path / "log.csv").read_text().splitlines()
     assert lines[0] == "epoch,loss,accuracy" and [len(line.split(",")) for line in lines] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("number", [np.float32(2), np.int64(2), np.float64(2), lm.constant(2.0), 2])
+def test_factors_of_losses_are_numbers_of_any_kind(number):
+    net = two_outputs(loss=["mse", LOGITS], loss_weights={"value": number, "kind": 1.0})
+    whole, value, kind = net.evaluate([X, X], (Y, C))
+    assert whole == pytest.approx(2 * value + kind, rel=1e-6)
+    with pytest.raises(lm.errors.TypeMismatch, match="a factor of loss_weights is a str, 'half'"):
+        two_outputs(loss="mse", loss_weights=[1.0, "half"])

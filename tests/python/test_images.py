@@ -143,3 +143,27 @@ def test_the_gradient_of_max_pooling_is_mapped():
         np.testing.assert_array_equal(f(x, dy).numpy(), loop)
     np.testing.assert_array_equal(lm.vmap(gradient, in_axes=(None, 0))(x[0], dy).numpy(), np.stack([gradient(x[0], b).numpy() for b in dy]))
     np.testing.assert_array_equal(lm.vmap(gradient, in_axes=(0, None))(x, dy[1]).numpy(), np.stack([gradient(a, dy[1]).numpy() for a in x]))
+
+
+@pytest.mark.parametrize("size, stride, more", [(3, 2, 1), (2, 3, 1), (4, 4, 3), (1, 2, 1), (3, 1, 1), (2, 4, 2), (3, 2, -1)])
+@pytest.mark.parametrize("padding", ["valid", "same"])
+def test_output_padding_lengthens_by_its_number_or_is_refused(size, stride, more, padding):
+    x, line = lm.ones((1, 4, 4, 2)), lm.ones((1, 4, 2))
+    for layer, given in ((lm.nn.Conv2DTranspose, x), (lm.nn.Conv1DTranspose, line)):
+        made, plain = (layer(3, size, strides=stride, padding=padding, output_padding=p) for p in (more, 0))
+        if padding == "valid" and 0 <= more < min(size, stride):
+            assert made(given).shape[1] == plain(given).shape[1] + more
+        else:
+            with pytest.raises(lm.errors.InvalidArgument, match=f"output_padding {more}"):
+                made(given)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 4, 4, 3), (2, 0, 3)])
+@pytest.mark.parametrize("traced", [False, True])
+def test_no_rows_leave_the_moving_statistics_unchanged(shape, traced):
+    layer = lm.nn.BatchNorm()
+    layer(lm.ones([max(1, n) for n in shape]), training=True)
+    before = layer.get_weights()
+    call = lambda x: layer(x, training=True)  # noqa: E731
+    assert (lm.function(call) if traced else call)(lm.zeros(shape)).shape == shape
+    assert all((a == b).all() for a, b in zip(before, layer.get_weights()))

@@ -131,7 +131,10 @@ def test_misuse_is_explained():
     net.compile("sgd", "mse")
     for call, words in ((lambda: net.fit(x), "no labels"), (lambda: net.fit(x, y[:2]), "x has 4 rows and y has 2 rows"), (lambda: net.fit(x[:0], y[:0]), "no data"),
                         (lambda: net.fit(lm.data.Dataset.from_tensor_slices(x).batch(2)), "inputs, labels"),
-                        (lambda: net.fit(lm.data.Dataset.from_tensor_slices((x, y)).batch(2), y), "beside a Dataset"), (lambda: net.predict(x[:0]), "no data")):
+                        (lambda: net.fit(lm.data.Dataset.from_tensor_slices((x, y)).batch(2), y), "beside a Dataset"), (lambda: net.predict(x[:0]), "no data"),
+                        (lambda: net.evaluate(x[:0], y[:0]), "evaluate: there is no data"), (lambda: net.evaluate(lm.data.Dataset.from_tensor_slices((x[:0], y[:0])).batch(2)), "evaluate: there is no data"),
+                        (lambda: net.fit(x, y, verbose=0, validation_data=(x[:0], y[:0])), "fit's validation_data: there is no data"),
+                        (lambda: net.fit(x, y, verbose=0, validation_data=lm.data.Dataset.from_tensor_slices((x[:0], y[:0])).batch(2)), "fit's validation_data: there is no data")):
         with pytest.raises(ValueError, match=words):
             call()
 

@@ -249,7 +249,8 @@ class ReduceLROnPlateau(_Monitor):
         self._waited = 0 if better else self._waited + (self._rest == 0)
         if self._waited >= max(self.patience, 1):
             rate = self.model.optimizer.learning_rate
-            rate.assign(max(float(rate.numpy()) * self.factor, self.min_lr))
+            now = float(rate.numpy())
+            rate.assign(min(now, max(now * self.factor, self.min_lr)))
             self._waited, self._rest = 0, self.cooldown
 
 

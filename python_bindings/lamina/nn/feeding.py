@@ -156,9 +156,17 @@ def _require_numbers(what, name, frame):
         raise errors.TypeMismatch(f"{what}: {name} has columns of bools and of numbers", why="NumPy has no array of both", fix=f'pass {name}.astype("float32")')
 
 
+def no_data(what):
+    return errors.InvalidArgument(f"{what}: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
+
+
 def require_pair(what, data):
     """Checks an argument validation_data."""
-    if data is None or isinstance(data, Dataset) or isinstance(data, (tuple, list)) and len(data) in (2, 3):
+    if data is None or isinstance(data, Dataset):
+        return
+    if isinstance(data, (tuple, list)) and len(data) in (2, 3):
+        if _rows(data[0]) == 0:
+            raise no_data(f"{what}'s validation_data")
         return
     if not hasattr(data, "__iter__") or hasattr(data, "shape") or isinstance(data, (tuple, list, dict, str)):
         raise errors.TypeMismatch(f"{what}: validation_data is {errors.shown(data)}", why="it is (x, y), (x, y, weights) or a Dataset", fix="pass validation_data=(x_test, y_test)")

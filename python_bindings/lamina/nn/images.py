@@ -78,7 +78,7 @@ class Conv2D(_Conv):
 
 class Conv2DTranspose(_Conv):
     """Transposed convolution: the gradient of a Conv2D as a layer, which enlarges images by the strides. kernel is [rows, columns, filters
-    / groups, c]."""
+    / groups, c]. output_padding, a number or (rows, columns) below the strides and the kernel's size, makes images so much larger at the end; not beside padding="same"."""
 
     def __init__(self, filters: int, kernel_size, strides=1, padding="valid", dilation_rate=1, groups: int = 1, activation=None,
                  use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32",
@@ -108,7 +108,8 @@ class Conv1D(_Conv):
 
 
 class Conv1DTranspose(_Conv):
-    """Transposed Conv1D, which lengthens sequences by the stride. kernel is [kernel_size, filters / groups, c]."""
+    """Transposed Conv1D, which lengthens sequences by the stride. kernel is [kernel_size, filters / groups, c]. output_padding, below the stride and kernel_size, adds so many steps at the end; not
+    beside padding="same"."""
 
     def __init__(self, filters: int, kernel_size, strides=1, padding="valid", dilation_rate=1, groups: int = 1, activation=None,
                  use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32", name: str | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import numbers
 import operator
 import sys
 import warnings
@@ -14,7 +15,7 @@ from ..module import contents, parts_of, specs_of
 from ..data import Dataset
 from ..progress import ProgressBar, verbosity
 from .callbacks import CallbackList, History
-from .feeding import cut, inputs_of, made_feed, require_classes, require_pair, require_rows, with_classes
+from .feeding import cut, inputs_of, made_feed, no_data, require_classes, require_pair, require_rows, with_classes
 from .launches import Launches
 from .layer import Layer, widened
 from . import masks
@@ -66,10 +67,9 @@ class Training:
         if scaled and not getattr(self.optimizer, "_switches", {"dynamic_loss_scale": True})["dynamic_loss_scale"]:
             warnings.warn(f"compile: {self.name} computes in float16, and {self.optimizer.name} has no loss scale, so small gradients become 0: pass dynamic_loss_scale=True to it", stacklevel=2)
         self.loss = _each(loss, lambda one: None if one is None else losses_module.get(one))
-        for factor in loss_weights.values() if isinstance(loss_weights, dict) else loss_weights if isinstance(loss_weights, (list, tuple)) else () if loss_weights is None else [None]:
-            if not isinstance(factor, (int, float, _core.Tensor, _core.Variable)) or isinstance(factor, bool):
-                raise errors.TypeMismatch(f"compile: loss_weights {errors.shown(loss_weights)}", why="each output's loss has a factor", fix="pass a list of numbers, or a dict by name")
-        self._loss_weights = loss_weights
+        if not isinstance(loss_weights, (list, tuple, dict, type(None))):
+            raise errors.TypeMismatch(f"compile: loss_weights {errors.shown(loss_weights)}", why="each output's loss has a factor", fix="pass a list of numbers, or a dict by name")
+        self._loss_weights = None if loss_weights is None else _each(loss_weights, _factor)
         self._metrics, self._metric_outputs = [], []
         several = isinstance(metrics, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in metrics)
         names, seen = {}, set()  # those of each output; the loss's is taken
@@ -153,7 +153,7 @@ class Training:
         feed = made_feed("fit", x, y, batch_size, shuffle, sample_weight, class_weight, steps_per_epoch, _takes_numbers(self.loss))
         steps = feed.steps
         if steps == 0:
-            raise errors.InvalidArgument("fit: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
+            raise no_data("fit")
         if run is not None and steps is None:
             raise errors.InvalidArgument("fit: the length of the Dataset is not known", why="a checkpoint counts the steps of an epoch", fix="pass steps_per_epoch, or fit without checkpoint")
         history = History()
@@ -188,7 +188,7 @@ class Training:
                 if self.stop_training:
                     break
             if done == 0:
-                raise errors.InvalidArgument("fit: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")
+                raise no_data("fit")
             steps = steps or (None if self.stop_training else done)
             launches.after_epoch(done, done * (epochs - epoch - 1))
             bar.step = done
@@ -393,6 +393,8 @@ class Training:
             if bar.wants(step):
                 bar.update(step, totals.shown().items())
             bar.step = step
+        if not bar.step:
+            raise no_data(what)
         bar.finish(totals.shown().items())
         return totals.results()
 
@@ -407,6 +409,15 @@ def _tensors(value):
     if isinstance(value, tuple) or isinstance(value, list) and any(hasattr(part, "shape") for part in value):
         return tuple(_tensors(part) for part in value)
     return _core.constant(value)
+
+
+def _factor(given):
+    """A factor of loss_weights; NumPy's numbers as Python's."""
+    if isinstance(given, numbers.Real) and not isinstance(given, bool):
+        return given if isinstance(given, (int, float)) else float(given)
+    if isinstance(given, (_core.Tensor, _core.Variable)):
+        return given
+    raise errors.TypeMismatch(f"compile: a factor of loss_weights is {errors.a_type(given)}, {errors.shown(given)}", why="each output's loss is multiplied by its factor", fix="pass a list of numbers, or a dict by name")
 
 
 def _each(given, f):
