@@ -104,7 +104,8 @@ class MeanSquaredError(Metric):
 
     @_measuring
     def measure(self, labels, predictions):
-        return _core.mean(_core.square(_beside(self, labels, predictions) - predictions))
+        labels, predictions = _beside(self, labels, predictions)
+        return _core.mean(_core.square(labels - predictions))
 
 
 class MeanAbsoluteError(Metric):
@@ -115,7 +116,8 @@ class MeanAbsoluteError(Metric):
 
     @_measuring
     def measure(self, labels, predictions):
-        return _core.mean(_core.abs(_beside(self, labels, predictions) - predictions))
+        labels, predictions = _beside(self, labels, predictions)
+        return _core.mean(_core.abs(labels - predictions))
 
 
 class BinaryAccuracy(Metric):
@@ -131,8 +133,8 @@ class BinaryAccuracy(Metric):
 
     @_measuring
     def measure(self, labels, predictions):
-        said = predictions > self.threshold
-        return _core.mean(_core.astype(_core.equal(said, _beside(self, labels, predictions) > 0.5), "float32"))
+        labels, predictions = _beside(self, labels, predictions)
+        return _core.mean(_core.astype(_core.equal(predictions > self.threshold, labels > 0.5), "float32"))
 
 
 class TopK(Metric):
@@ -191,7 +193,8 @@ class _Binary(_Counted):
 
     @_measuring
     def measure(self, labels, predictions):
-        said, true = predictions > self.threshold, _beside(self, labels, predictions) > 0.5
+        labels, predictions = _beside(self, labels, predictions)
+        said, true = predictions > self.threshold, labels > 0.5
         return _core.stack([_count(said & true), _count(said & ~true), _count(~said & true)])
 
 
@@ -241,13 +244,22 @@ class AUC(_Counted):
     def measure(self, labels, predictions):
         n = self.thresholds
         edges = _core.constant([-1e-7, *(i / (n - 1) for i in range(1, n - 1)), 1 + 1e-7], "float32")
-        said = _core.reshape(_core.astype(predictions, "float32"), (-1, 1)) > edges
-        true = _core.reshape(_beside(self, labels, predictions) > 0.5, (-1, 1))
+        labels, predictions = _beside(self, labels, predictions)
+        fit = (predictions >= -1e-6) & (predictions <= 1 + 1e-6)  # not so for NaN
+        said = _core.reshape(_core.clip(_core.astype(predictions, "float32"), 0.0, 1.0), (-1, 1)) > edges
+        true = _core.reshape(labels > 0.5, (-1, 1))
         sums = [_core.sum(_core.astype(said & of, "float32"), 0) for of in (true, ~true)]
-        return _core.concat(sums)
+        return _core.concat([*sums, _core.reshape(_count(~fit), (1,))])
+
+    def update(self, value, samples: int = 1) -> None:
+        """Adds a batch's sums. Raises InvalidArgument for predictions that are no probabilities."""
+        wrong = int(value.numpy()[-1])
+        if wrong:
+            raise errors.InvalidArgument(f"AUC: {wrong} predictions of a batch are NaN, or not from 0 to 1", why="its thresholds are probabilities", fix='end the model with a "sigmoid", or pass lm.sigmoid(logits)')
+        super().update(value, samples)
 
     def of_sums(self, sums):
-        true, false = sums[:self.thresholds], sums[self.thresholds:]
+        true, false = sums[:self.thresholds], sums[self.thresholds:2 * self.thresholds]
         if not true[0] or not false[0]:
             return 0.0
         return sum((false[i] - false[i + 1]) * (true[i] + true[i + 1]) / 2 for i in range(self.thresholds - 1)) / true[0] / false[0]
@@ -261,8 +273,7 @@ class R2(_Counted):
 
     @_measuring
     def measure(self, labels, predictions):
-        predictions = _core.astype(predictions, "float64")
-        labels = _beside(self, labels, predictions)
+        labels, predictions = _beside(self, labels, _core.astype(predictions, "float64"))
         y, p = (_core.reshape(t, (-1, math.prod(t.shape[1:]))) for t in (labels, predictions))
         n = _core.sum(_core.ones_like(y[:, :1]), 0)
         first = _core.sum(y[:1], 0)  # of no rows: 0
@@ -305,7 +316,9 @@ class ConfusionMatrix(_Counted):
 
 
 def _beside(metric, labels, predictions):
-    """Labels in the predictions' shape and dtype."""
+    """(labels in the predictions' shape and dtype, the predictions): floats; float64 for integers."""
+    if "float" not in predictions.dtype.name:
+        predictions = _core.astype(predictions, "float64")
     given, labels = labels, _core.astype(labels, predictions.dtype)
     if len(labels.shape) + 1 == len(predictions.shape) and predictions.shape[-1] == 1:
         labels = _core.expand_dims(labels, -1)
@@ -315,7 +328,7 @@ def _beside(metric, labels, predictions):
         classes = len(given.shape) < len(predictions.shape)
         raise errors.InvalidArgument(f"{type(metric).__name__}: labels of shape {tuple(given.shape)} do not fit predictions of shape {tuple(predictions.shape)}", why="it compares each prediction with a label of its own",
                                      fix="for labels that number classes use \"accuracy\"; for one prediction each end the model with Dense(1)" if classes else "pass labels of the predictions' shape")
-    return labels
+    return labels, predictions
 
 
 def _classes(labels, predictions):

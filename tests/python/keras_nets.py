@@ -66,3 +66,10 @@ def masked():
     made = [nn.Bidirectional(nn.GRU(2, return_sequences=True), mode)(a) for mode in ("concat", "ave")]
     return nn.Model([ids, x], [*made, zeros, nn.GlobalAveragePooling1D()(c), nn.GRU(2)(nn.MultiHeadAttention(2, 3)(a, a)), *(nn.SimpleRNN(3)(one) for one in joined)]), \
         [lm.constant([[3, 1, 4, 0, 0], [2, 5, 0, 0, 0], [1, 2, 3, 4, 5]], "int32"), lm.round(lm.random.normal((3, 5, 3)))]
+
+
+def regularized():
+    R = nn.regularizers
+    x = nn.Input((6, 4))
+    h = nn.Bidirectional(nn.GRU(2, return_sequences=True, kernel_regularizer="l2", recurrent_regularizer=R.L1(0.5)))(nn.Dense(4, bias_regularizer=R.L1L2(0.25, 0.125))(x))
+    return nn.Model(x, nn.BatchNorm(gamma_regularizer="l1_l2")(nn.Conv1D(2, 3, kernel_regularizer=R.L2(0.5))(nn.LayerNorm(beta_regularizer=R.L1)(h)))), [lm.random.normal((2, 6, 4))]

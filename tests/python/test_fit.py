@@ -482,3 +482,18 @@ def test_factors_of_losses_are_numbers_of_any_kind(number):
     assert whole == pytest.approx(2 * value + kind, rel=1e-6)
     with pytest.raises(lm.errors.TypeMismatch, match="a factor of loss_weights is a str, 'half'"):
         two_outputs(loss="mse", loss_weights=[1.0, "half"])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float16", "float64"])
+def test_metrics_take_predictions_of_every_dtype(dtype):
+    M = lm.metrics
+    y, p = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 1, 1])
+    for metric in (M.Precision, M.Recall, M.F1, M.BinaryAccuracy, M.AUC, M.MeanSquaredError, M.MeanAbsoluteError, M.R2):
+        assert measured(metric(), y, p.astype(dtype)) == pytest.approx(measured(metric(), y, p.astype("float32")), rel=1e-3)
+    assert measured(M.MeanSquaredError(), np.array([0.5, 0.5]), np.array([1, 0])) == 0.25  # labels stay fractions
+
+
+@pytest.mark.parametrize("wrong", [[-3, 4, 5, -1.0], [math.nan, 0.4, 0.5, 0.1], [0, 0.5, 1, 1.5]])
+def test_auc_refuses_what_are_no_probabilities(wrong):
+    with pytest.raises(lm.errors.InvalidArgument, match="AUC: . predictions of a batch are NaN, or not from 0 to 1"):
+        measured(lm.metrics.AUC(), np.array([0, 1, 1, 0]), np.array(wrong, "float32"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lamina as lm
-from keras_nets import attention, keras_opens, masked, merged, more_images, recurrent, with_keras
+from keras_nets import attention, keras_opens, masked, merged, more_images, recurrent, regularized, with_keras
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed: ./dev setup installs it, pip install lamina[keras] too")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -188,7 +188,7 @@ OPTIMIZERS = {
     "rmsprop": trained(lambda: lm.optim.RMSprop(0.01, momentum=0.5, centered=True)),
     "adagrad": trained(lambda: lm.optim.Adagrad(0.01)), "lion": trained(lambda: lm.optim.Lion(0.01)),
 }
-NETS = {f.__name__: f for f in (images, functional, pools, sequences, recurrent, attention, more_images, masked, merged, transposed, activations, initializers, halves, doubles, called, twin, frozen)} | OPTIMIZERS
+NETS = {f.__name__: f for f in (images, functional, pools, sequences, recurrent, attention, more_images, masked, regularized, merged, transposed, activations, initializers, halves, doubles, called, twin, frozen)} | OPTIMIZERS
 
 
 def disturbed(net):
@@ -252,6 +252,7 @@ def test_keras_opens_what_lamina_writes(tmp_path):
         again = nn.load_file(tmp_path / f"{name}.again.keras", custom={"Twin": Twin})
         same = close if name == "doubles" else equal  # Keras on JAX has no float64
         assert same(outputs(again, x), expected) and same(weights(again), weights(net)), name
+        assert [float(term) for term in again.losses] == [float(term) for term in net.losses], name
         if name in OPTIMIZERS:
             loss, *_ = net._train_step(x[0], lm.constant(np.load(tmp_path / f"{name}.npz")["labels"]))
             assert np.allclose(float(loss), theirs["loss"], rtol=1e-5), name
@@ -389,7 +390,11 @@ def dense(config, i=1):
 
 
 CONFIGS = {  # what is changed, and what the error says
-    "keys": (lambda c: dense(c).update(kernel_regularizer={"class_name": "L2", "config": {}}), "'one' (Dense): Lamina's Dense has no kernel_regularizer"),
+    "keys": (lambda c: dense(c).update(kernel_constraint={"class_name": "NonNeg", "config": {}}), "'one' (Dense): Lamina's Dense has no kernel_constraint"),
+    "regularizer": (lambda c: dense(c).update(kernel_regularizer={"class_name": "Orthogonal", "config": {}}), "'one' (Dense): Lamina has no kernel_regularizer 'Orthogonal', and it is not in `custom`"),
+    "regularizers": (lambda c: dense(c).update(kernel_regularizer={"class_name": ["L2"], "config": {}}), "'one' (Dense): the kernel_regularizer's class is a list"),
+    "factor": (lambda c: dense(c).update(kernel_regularizer={"class_name": "L2", "config": {"l2": -1}}), "'one' (Dense): L2: l2 -1"),
+    "factors": (lambda c: dense(c).update(kernel_regularizer={"class_name": "L2", "config": {"l3": 1}}), "'one' (Dense)"),
     "kinds": (lambda c: dense(c).update(units="4"), "'one' (Dense)"),
     "large": (lambda c: dense(c).update(units=10**9), "more weights than the file"),
     "huge": (lambda c: dense(c).update(units=10**30), "'one' (Dense)"),

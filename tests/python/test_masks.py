@@ -211,3 +211,12 @@ def test_outputs_of_steps_left_out_are_zeros_on_request_and_in_bidirectional(cel
     both = nn.Bidirectional(cell(2, return_sequences=True), None)
     for one in both(x, mask=mask):
         assert (one.numpy()[~mask] == 0).all() and (one.numpy()[mask] != 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "float16", "float64"])
+@pytest.mark.parametrize("value", [0.0, 1, 0.5])
+def test_masking_takes_numbers_of_every_dtype(dtype, value):
+    x = np.random.default_rng(0).integers(0, 2, (2, 6, 2)).astype(dtype)
+    y = nn.Masking(value)(x)
+    counted = (x != value).any(-1)
+    assert (nn.masks.of(y).numpy() == counted).all() and (y.numpy() == x * counted[..., None]).all() and y.dtype.name == dtype

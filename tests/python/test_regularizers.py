@@ -69,8 +69,18 @@ def test_what_is_no_regularizer_is_refused(tmp_path):
         nn.Dense(2, kernel_regularizer=0.1)
     with pytest.raises(lm.errors.InvalidArgument, match="L2: l2 -1"):
         R.L2(-1)
-    with pytest.raises(lm.errors.Error, match="its weights have regularisers"):
-        nn.save_file(model(kernel_regularizer="l2"), tmp_path / "net.keras")
+    for layer, text in ((nn.Dense(2, kernel_regularizer=lambda w: lm.sum(w)), "kernel_regularizer is a function: the file holds L1, L2 and L1L2"), (nn.RMSNorm(scale_regularizer="l2"), "Keras's RMSNormalization has no scale_regularizer")):
+        with pytest.raises(lm.errors.Error, match=text):
+            nn.save_file(nn.Sequential([nn.Input((3,)), layer]), tmp_path / "net.keras")
+
+
+def test_keras_files_hold_regularizers(tmp_path):
+    pytest.importorskip("h5py", reason="h5py is not installed: ./dev setup brings it")
+    net = nn.Sequential([nn.Input((3,)), nn.Dense(2, kernel_regularizer=R.L1L2(0.3, 0.2), bias_regularizer="l1")])
+    net.compile("sgd", "mse")
+    nn.save_file(net, tmp_path / "net.keras")
+    again = nn.load_file(tmp_path / "net.keras")
+    assert len(again.losses) == 2 and again.evaluate(X, Y) == net.evaluate(X, Y) and again.train_on_batch(X, Y) == net.train_on_batch(X, Y)
 
 
 @pytest.mark.parametrize("make, weights, shape", [

@@ -6,7 +6,7 @@ import math
 import re
 
 from .. import _core, errors, losses as losses_module, metrics as metrics_module
-from . import keras_table as table
+from . import keras_table as table, regularizers
 from .layer import Layer, Op
 from .layers import _Named
 from .model import Model, Sequential
@@ -161,13 +161,14 @@ class Writer:
 
     def _stock(self, layer, name) -> dict:
         kind, given = _LAYER_OF[type(layer)], layer.get_config()
-        if hasattr(layer, "_regularizers"):
-            raise Unfit("its weights have regularisers: the file holds layers without them")
         row = table.LAYERS[kind]
         config = {"name": name, "trainable": layer.trainable, "dtype": _policy(self._dtype(layer, given))}
         for theirs, ours in row.keys.items():
             if ours != "dtype":
                 config[theirs] = self._value(theirs, given[ours])
+        for key, value in given.items():
+            if key.endswith("_regularizer") and value is not None:
+                config[key] = self.regularizer(kind, key, value)
         if kind == "Conv1DTranspose" and (given["groups"] != 1 or given["output_padding"] != 0):
             raise Unfit("Keras's Conv1DTranspose has no groups, and counts output_padding otherwise")
         if kind == "Bidirectional" and config["backward_layer"] is None:
@@ -210,6 +211,16 @@ class Writer:
         cls, given = _INITIALIZER_OF[value.name], value._parameters | {"seed": seed}
         ours = cls.startswith(OURS)
         return _wrapped("lamina" if ours else "keras.initializers", cls, table.switched({theirs: given[name] for theirs, name in table.INITIALIZERS[cls][1].items()}), cls if ours else None)
+
+    @staticmethod
+    def regularizer(kind, key, value):
+        value = regularizers.get(value)
+        cls = type(value).__name__
+        if kind == "RMSNormalization":
+            raise Unfit(f"Keras's {kind} has no {key}")
+        if table.REGULARIZERS.get(cls) is not type(value):
+            raise Unfit(f"{key} is {errors.a_type(value)}: the file holds L1, L2 and L1L2")
+        return _wrapped("keras.regularizers", cls, {name: getattr(value, name) for name in ("l1", "l2") if name in cls.lower()})
 
     def plain(self, key, value):
         """Numbers, texts, and lists and dicts of them; also layers and what the table knows."""

@@ -100,6 +100,8 @@ class Reader:
                     arguments[row.keys[key]] = self._value(key, value)
                 elif key == "dtype":
                     self._policy(value)
+                elif key.endswith("_regularizer") and value is not None and key in inspect.signature(row.cls.__init__).parameters:
+                    arguments[key] = self.regularizer(key, value)
                 elif key not in ("name", "trainable", *row.ignored) and value is not None and not any(value == off and type(value) is type(off) for off in row.off.get(key, ())):
                     wrong.append(f"Lamina's {kind} has no {key} ({errors.shown(value)})")
             except (Unfit, errors.Error) as problem:
@@ -220,6 +222,16 @@ class Reader:
                 raise Unfit(f"{ours}: the seed is no integer")
             arguments["seed"] %= 2**64
         return getattr(initializers, ours)(**arguments)
+
+    def regularizer(self, key, value):
+        value = {"class_name": value, "config": {}} if isinstance(value, str) else _dict(value, key)
+        cls, config = _text(value.get("class_name"), f"the {key}'s class"), _dict(value.get("config"), key)
+        given = self._given(value.get("registered_name"), cls)
+        if given is not None:
+            return given(**config) if isinstance(given, type) else given
+        if cls not in table.REGULARIZERS:
+            raise Unfit(f"Lamina has no {key} {errors.shown(cls)}, and it is not in `custom`")
+        return table.REGULARIZERS[cls](**config)
 
     # --- classes of the caller's ---
 

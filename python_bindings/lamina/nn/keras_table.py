@@ -9,7 +9,7 @@ import dataclasses
 from typing import Callable
 
 from .. import losses, metrics, optim
-from . import attention, images, layers, merging, normalization, recurrent
+from . import attention, images, layers, merging, normalization, recurrent, regularizers
 
 
 @dataclasses.dataclass
@@ -153,6 +153,8 @@ INITIALIZERS = {  # Keras's class -> (ours, {its key: ours})
     "lamina>looks_linear": ("looks_linear", _SEED | same("mirror_in mirror_out")),
 }
 INITIALIZER_ALIASES = {"uniform": "random_uniform", "normal": "random_normal", "one": "ones", "zero": "zeros"}
+
+REGULARIZERS = {"L1": regularizers.L1, "L2": regularizers.L2, "L1L2": regularizers.L1L2}
 
 _LOGITS = (same("from_logits"), {"label_smoothing": (0,), "axis": (-1,), "ignore_class": ()})
 LOSSES = {  # Keras's class -> (ours, its keys, what must be off, our name of it)

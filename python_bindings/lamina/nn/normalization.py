@@ -134,11 +134,15 @@ class Masking(Layer):
         super().__init__(name=name)
         self.mask_value = mask_value
 
+    def _differs(self, x):
+        x = x if isinstance(x, _core.Tensor) else _core.constant(x)
+        return _core.not_equal(x if "float" in x.dtype.name else _core.astype(x, "float64"), self.mask_value)  # integers beside a value that may be a fraction
+
     def call(self, x):
-        return _core.where(_core.any(_core.not_equal(x, self.mask_value), -1, True), x, _core.zeros_like(x))
+        return _core.where(_core.any(self._differs(x), -1, True), x, _core.zeros_like(x))
 
     def compute_mask(self, inputs, mask=None):
-        return _core.any(_core.not_equal(inputs, self.mask_value), -1)
+        return _core.any(self._differs(inputs), -1)
 
 
 BatchNormalization, LayerNormalization, GroupNormalization, RMSNormalization = BatchNorm, LayerNorm, GroupNorm, RMSNorm
