@@ -74,9 +74,11 @@ Tensor conv2d_transpose(const Operand& x, const Operand& filters, const Conv2dTr
     const int64_t n = length.number(), reach = (w.shape()[i].number() - 1) * o.dilation[i] + 1, stride = o.strides[i];
     const int64_t more = o.output_padding[i], limit = o.padding.name() == "given" ? stride : std::min(stride, reach);
     if (more != 0 && o.padding.name() == "same")
-      refuse(cat("output_padding ", more, " beside padding \"same\""), "\"same\" says the size: the input's times the stride", "leave output_padding out");
+      refuse(cat("output_padding ", more, " beside padding \"same\""), "\"same\" says the size: the input's times the stride",
+             "leave output_padding out");
     if (more < 0 || more >= limit)
-      refuse(cat("output_padding ", more), "it is from 0 to below the stride, and below the window's length: more would be another input's size",
+      refuse(cat("output_padding ", more),
+             "it is from 0 to below the stride, and below the window's length: more would be another input's size",
              limit == 1 ? "leave output_padding out" : cat("pass at most ", limit - 1));
     int64_t size = n * stride;
     if (o.padding.name() == "valid") size += std::max<int64_t>(0, reach - stride);

@@ -42,7 +42,7 @@ struct Conv2dTransposeOptions {
   Pair strides{1, 1};
   ImagePadding padding = {};
   Pair dilation{1, 1};
-  Pair output_padding{0, 0};  // extra rows and columns at the end, less than the stride
+  Pair output_padding{0, 0};  // extra rows and columns at the end, less than the stride and than the window's reach; not beside "same"
   int64_t groups = 1;
 };
 

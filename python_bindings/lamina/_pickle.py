@@ -138,8 +138,6 @@ for _type, _reduce in {
 }.items():
     copyreg.pickle(_type, _reduce)
 
-_core.schedules.Schedule.__copy__ = _core.schedules.Schedule.__deepcopy__ = lambda self, _=None: self  # a copy in the same process shares it: it does not change
-
 
 # --- errors that name the layer ---
 _looking = threading.local()  # .inside: a part of a Module is tried

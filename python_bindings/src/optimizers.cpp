@@ -75,6 +75,9 @@ void bind_schedules(nb::module_& root) {
       .def(
           "__call__", [](const Schedule& s, nb::handle steps) { return to_python(s(to_operand(steps))); }, nb::arg("steps"),
           "The rate after this many steps: a float32 scalar.")
+      .def("__copy__", [](nb::object self) { return self; })  // it does not change
+      .def(
+          "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))
       .def("__repr__", [](const Schedule& s) { return cat("<lm.optim.schedules.", s.name(), ">"); });
   nb::class_<sch::Constant, Schedule>(m, "Constant", "The same rate always.")
       .def("__init__", [](sch::Constant* self, HyperArgument rate) { new (self) sch::Constant(to_hyper(rate)); }, nb::arg("learning_rate"));

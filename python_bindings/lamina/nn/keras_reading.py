@@ -6,7 +6,7 @@ import inspect
 
 from .. import _core, errors, metrics as metrics_module
 from .._structure import flatten
-from . import initializers, keras_table as table
+from . import initializers, keras_masks, keras_table as table
 from .keras_config import OURS, Unfit, is_functional, snake_case
 from .layer import Layer
 from .model import Model, Sequential
@@ -14,8 +14,6 @@ from .normalization import Embedding
 from .symbolic import Input, Symbolic, symbolic_call
 
 _DATA = (*table.FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64")
-_MASKS = ("mask", "query_mask", "key_mask", "value_mask")  # what Keras's layers call those that come with tensors
-_MASK_OPS = ("NotEqual", "Any", "LogicalOr", "ExpandDims", "ZerosLike", "OnesLike", "Concatenate")  # what makes them, and joins them
 
 
 def _text(value, what) -> str:
@@ -40,11 +38,6 @@ def _shape(value, what) -> list:
     if not all(d is None or (type(d) is int and 0 <= d < 2**40) for d in _list(value, what)):
         raise Unfit(f"{what} {errors.shown(value)} is no shape")
     return value
-
-
-def _masks(node) -> dict:
-    """The masks that a call is given."""
-    return {key: value for key, value in _dict(_dict(node, "a call").get("kwargs", {}), "kwargs").items() if key in _MASKS and isinstance(value, dict)}
 
 
 def _is_object(value) -> bool:
@@ -310,7 +303,7 @@ class Reader:
                 raise Unfit(f"two layers are called '{name[:60]}'")
             entries[name] = entry
         nodes = {(name, i): node for name, entry in entries.items() for i, node in enumerate(_list(entry.get("inbound_nodes"), "inbound_nodes"))}
-        masks = self._mask_nodes(nodes, entries, config)
+        masks = keras_masks.calls(nodes, entries, config, self._parents)
         nodes = {place: node for place, node in nodes.items() if place not in masks}
         made = {}
         users = collections.defaultdict(set)  # which layers take an input
@@ -354,37 +347,6 @@ class Reader:
 
         return self._common(Model(tensor(config["input_layers"]), tensor(config.get("output_layers"))), config)
 
-    def _mask_nodes(self, nodes, entries, config):
-        """The calls that only make masks of Embedding and Masking, and pass them on: Keras writes them down, Lamina makes masks itself."""
-        needs = {place: self._parents(node, place) + ([(place[0], place[1] - 1)] if place[1] else []) for place, node in nodes.items()}
-        given = {place: self._parents({"args": _masks(node)}, place) for place, node in nodes.items()}
-        wanted, outputs = set().union(*given.values()), [part for part in flatten(config.get("output_layers"))[0] if isinstance(part, str)]
-        used = wanted.union(*needs.values())
-
-        def reached(places):
-            found, waiting = set(), list(places)
-            while waiting:
-                place = waiting.pop()
-                if place not in found:
-                    found.add(place)
-                    waiting.extend(needs.get(place, ()))
-            return found
-
-        masks = (reached(wanted) - reached(place for place in nodes if place not in used or place[0] in outputs)) & nodes.keys()
-        begins = []  # (tensor, the value that is left out)
-        for place, node in nodes.items():
-            kind, own = entries[place[0]].get("class_name"), _dict(entries[place[0]].get("config"), "config")
-            if kind == "Masking" or kind == "Embedding" and own.get("mask_zero"):
-                begins += [(parent, own.get("mask_value", 0)) for parent in self._parents(node, place)]
-        for place in masks:
-            kind = entries[place[0]].get("class_name")
-            if kind not in _MASK_OPS or kind == "NotEqual" and not any((parent, nodes[place]["args"][-1]) in begins for parent in self._parents(nodes[place], place)):
-                raise Unfit(f"'{place[0]}' makes a mask that is not of an Embedding or Masking")
-        for place, parents in given.items():
-            if not masks.issuperset(parents):
-                raise Unfit(f"a call of '{place[0]}' gives a mask of its own: Lamina takes those of Embedding and Masking")
-        return masks
-
     def _parents(self, node, place):
         found, waiting = [], [_dict(node, "a call").get("args")]
         while waiting:
@@ -420,7 +382,7 @@ class Reader:
                 raise Unfit(f"a call of '{name}' has an argument that is no tensor")
             return value
 
-        kwargs = {key: value for key, value in _dict(node.get("kwargs", {}), "kwargs").items() if value is not None and key not in _masks(node)}
+        kwargs = {key: value for key, value in _dict(node.get("kwargs", {}), "kwargs").items() if value is not None and key not in keras_masks.given(node)}
         if any(isinstance(value, (dict, list)) for value in kwargs.values()):
             raise Unfit(f"a call of '{name}' gives a tensor by name: Lamina takes them by position")
         training = kwargs.pop("training", None)

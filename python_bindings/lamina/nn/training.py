@@ -538,8 +538,8 @@ class _Totals:
     def set_state(self, state) -> None:
         if state:
             self._make_parts(len(state) - 1 - len(self.metrics))
-        for metric, numbers in zip((self.loss, *self.parts, *self.metrics), state or ()):
-            vars(metric).update(numbers)
+        for metric, values in zip((self.loss, *self.parts, *self.metrics), state or ()):
+            vars(metric).update(values)
 
     def results(self) -> dict:
         self._read()
