@@ -489,9 +489,8 @@ PyObject* get_outside(PyObject* o, PyObject* const* args, Py_ssize_t count) {
 
 PyMethodDef methods[] = {
     {"get_concrete_function", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(get_concrete_function)), METH_FASTCALL | METH_KEYWORDS,
-     "The graph for arguments like these (tensors or TensorSpecs), by default those of the input_signature; traced when there is none yet, "
-     "also while functions run "
-     "eagerly."},
+     "The graph for arguments like these (tensors or TensorSpecs; by default the input_signature), traced when there is none yet, also "
+     "while functions run eagerly."},
     {"inspect", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(inspect_call)), METH_FASTCALL | METH_KEYWORDS,
      "Which ops the graph for these arguments has: .traced and .optimized."},
     {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(explain)), METH_FASTCALL | METH_KEYWORDS,

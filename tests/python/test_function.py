@@ -598,10 +598,3 @@ def test_arguments_are_not_asked_for_fields_of_dataclasses():
     asked.clear()
     f(x, setting)  # an AttributeError for each array and object of a call would be a good part of its time
     assert "__dataclass_fields__" not in asked
-
-
-def test_the_graph_of_an_input_signature():
-    f = lm.function(lambda x, y: x + y, input_signature=[lm.TensorSpec([None]), lm.TensorSpec([None])])
-    assert f.get_concrete_function() is f.get_concrete_function(lm.TensorSpec([None]), lm.TensorSpec([None])) and f.trace_count == 1
-    with pytest.raises(lm.errors.SignatureMismatch, match="missing 1 required"):
-        lm.function(lambda x: x).get_concrete_function()

@@ -293,3 +293,10 @@ def test_members_of_an_ensemble_take_any_number_of_rows():
         for n in range(1, 30):
             assert np.asarray(ensemble.predict(x[:n])).shape[-2:] == (n, 1)
     assert ensemble._predict.trace_count <= 5
+
+
+def test_the_graph_of_an_input_signature():
+    f = lm.function(lambda x, y: x + y, input_signature=[lm.TensorSpec([None]), lm.TensorSpec([None])])
+    assert f.get_concrete_function() is f.get_concrete_function(lm.TensorSpec([None]), lm.TensorSpec([None])) and f.trace_count == 1
+    with pytest.raises(lm.errors.SignatureMismatch, match="missing 1 required"):
+        lm.function(lambda x: x).get_concrete_function()
