@@ -30,7 +30,7 @@ bool is_as_traced(const Shape& traced, const Shape& now, const DimBindings& leng
 }
 
 // How many elements an axis needs so that none of a slice are cut off.
-int64_t needed(int64_t begin, int64_t end, int64_t step) {
+int64_t elements_for(int64_t begin, int64_t end, int64_t step) {
   if (step < 0) return std::max(begin == kOpenEnd ? 0 : begin + 1, end + 1);
   const auto front = [](int64_t place) { return place == kOpenEnd ? 0 : std::max<int64_t>(place, 0); };
   return std::max(front(begin), front(end)) + std::max<int64_t>({-begin, -end, 0});
@@ -52,7 +52,7 @@ int64_t needed(int64_t begin, int64_t end, int64_t step) {
   throw Error(ErrorKind::signature,
               {.what = cat("slice: axis ", axis, " of ", in, " is too short"),
                .where = text(node.line),
-               .why = cat(why, ", the graph was traced for at least ", needed(a.begin[axis], a.end[axis], a.step[axis])),
+               .why = cat(why, ", the graph was traced for at least ", elements_for(a.begin[axis], a.end[axis], a.step[axis])),
                .fix = "pass more elements, or trace without an open length: each length then has a graph of its own"});
 }
 
@@ -83,30 +83,37 @@ std::optional<ir::Graph> with_short_slices(const ir::Graph& traced, const DimBin
   const auto now = [&](ir::Value v) -> const TensorType& { return rewriter.to.type(rewriter[v]); };
   std::vector<char> is_short(size_t(traced.size()));
   int first = -1;
+  bool inside = false;  // a region has short slices
+  const std::vector<char> needed = ir::needed_nodes(traced, traced.outputs);
   for (int n = 0; n < traced.size(); ++n) {
     ir::Node node = traced[n];
+    const bool is_needed = needed[size_t(n)] || node.op == &def::input;  // else it may say why another does not fit
+    if (!is_needed && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::Value v) { return rewriter.mapped(v); })) continue;
     const bool takes_short = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ir::Value v) { return is_short[size_t(v.node)]; });
     bool fits = !takes_short || !(has_own_shape(node, lengths) || repeats_short_axis(traced, node, rewriter));
     try {
       if (fits) {
         node.attrs = node.attrs->with_dims(lengths);
         for (ir::GraphRef& region : node.regions) {
-          with_short_slices(*region, lengths, true);
-          region = std::make_shared<ir::Graph>(ir::specialize(*region, lengths));
+          std::optional<ir::Graph> inner = with_short_slices(*region, lengths, true);
+          inside = inside || inner;
+          region = std::make_shared<ir::Graph>(inner ? std::move(*inner) : ir::specialize(*region, lengths));
         }
         rewriter.copy(n, node);
       }
     } catch (const Error&) {
-      if (first < 0) throw;
+      if (is_needed && first < 0) throw;
       fits = false;
     }
     if (fits && (takes_short || node.op == &def::slice))
       for (int r = 0; r < int(node.types.size()); ++r)
         if (!is_as_traced(node.types[size_t(r)].shape, now({n, r}).shape, lengths)) is_short[size_t(n)] = true;
-    if (is_short[size_t(n)] && first < 0) first = n, fits = !is_region;
-    if (!fits) refuse(traced, first, now(traced[first].inputs[0]), now({first, 0}), lengths, traced[n]);
+    if (is_short[size_t(n)] && first < 0) first = n;
+    if (is_region && is_short[size_t(n)])  // what leaves a region has the type that its node says
+      fits = std::none_of(traced.outputs.begin(), traced.outputs.end(), [&](ir::Value v) { return v.node == n; });
+    if (!fits && is_needed) refuse(traced, first, now(traced[first].inputs[0]), now({first, 0}), lengths, traced[n]);
   }
-  if (first < 0) return {};
+  if (first < 0 && !inside) return {};
   return rewriter.finish();
 }
 

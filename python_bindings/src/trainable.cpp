@@ -76,8 +76,8 @@ void bind_trainable(nb::module_& m) {
       nb::arg("value"), "The function that is being traced depends on a layer's trainable.");
   m.def("trainable_changed", [] { ++changes; }, "Some layer's trainable is another one now.");
   m.def("trainable_changes", [] { return changes; }, "How often layers' trainable was changed.");
-  m.def("layers_are", [](nb::handle type) { layer_type = type.inc_ref().ptr(); }, nb::arg("type"), "The class that all layers have.");
-  m.def("layer_changed", [] { ++layers_changed; }, "Some layer was made, or holds another part now.");
+  m.def("_layers_are", [](nb::handle type) { layer_type = type.inc_ref().ptr(); }, nb::arg("type"), "The class that all layers have.");
+  m.def("_layer_changed", [] { ++layers_changed; }, "Some layer was made, or holds another part now.");
   m.def("_is_symbolic", [](nb::handle value) { return is_tensor(value.ptr()) && as_tensor(value.ptr()).is_symbolic(); }, nb::arg("value"));
   m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
   m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");

@@ -584,7 +584,8 @@ def test_a_data_parallel_step_has_the_ranges_of_each_device_and_the_sum_over_the
     for call in calls:
         assert [one.kind for one in call.inside] == [INSTRUCTION] * len(call.inside) and [one.payload for one in call.inside] == list(range(len(call.inside)))
         texts = [one.text for one in call.inside]
-        assert texts.count(f"all_reduce {line}") == 1 and "copy" in texts
-        assert any(text.startswith("grad/net/out/dense_update(matmul") for text in texts[:texts.index(f"all_reduce {line}")])
+        assert "copy" in texts and not any("all_reduce" in text for text in texts), texts
+        for layer in ("out", "hidden"):  # the other device's gradient, then the first one's with the sums over all shards
+            assert texts.index(f"grad/net/{layer}/dense_update(matmul) {line}") < texts.index(f"grad/net/{layer}/dense_update(matmul, add, add, add, add, add, add) {line}")
     both = [one for one in record.all() if one.text == f"net/hidden/dense(matmul, add, tanh) {line}"]  # of either device's thread
     assert len(both) == 4, both

@@ -134,7 +134,7 @@ class Layer(Module):
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
         vars(self).update(_made_with=_Arguments(args, kwargs), _policy=_core.nn.policy())
-        _core.layer_changed()
+        _core._layer_changed()
         return self
 
     def __init__(self, name: str | None = None, trainable: bool = True):
@@ -189,7 +189,7 @@ class Layer(Module):
             raise errors.StateError(f"{self.name}: {name} cannot be assigned", why=f"the computation of {type(self).__name__}, and what is traced of it, was made with the {name} that the constructor was given",
                                     fix=f"make a new layer: {type(self).__name__}(..., {name}=...)")
         if not isinstance(kept.get(name), (type(None), bool, int, float, str)) and kept[name] is not value:
-            _core.layer_changed()
+            _core._layer_changed()
         super().__setattr__(name, value)
 
     def _set_weight(self, name, value) -> None:
@@ -206,7 +206,7 @@ class Layer(Module):
             raise errors.InvalidArgument(f"{self.name}: the Variable for {name} is {value.dtype.name} {tuple(value.shape)}, {name} is {old.dtype.name} {tuple(old.shape)}", why="the layer computes with weights of that shape and dtype",
                                          fix="pass a Variable of that shape and dtype; a layer that uses a weight in another form, such as transposed, is a subclass of lm.nn.Layer")
         vars(self)[name] = value
-        _core.layer_changed()
+        _core._layer_changed()
         self._make_core([vars(self)[one] for one in self._weights if vars(self)[one] is not None])
         _core.trainable_changed()
 
@@ -487,7 +487,7 @@ def _parameters(call):
     return names
 
 
-_core.layers_are(Layer)
+_core._layers_are(Layer)
 
 
 class Op(Layer):
