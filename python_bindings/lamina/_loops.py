@@ -94,15 +94,12 @@ def fori_loop(lower, upper, body, init):
     others raise TypeMismatch. A state is any structure of tensors whose dtypes and shapes do not change.
     """
     lower, upper = _whole("fori_loop", "lower", lower), _whole("fori_loop", "upper", upper)
-    tensors = [b for b in (lower, upper) if not isinstance(b, int)]
-    if tensors:
-        wide = _core.int64 if any(b.dtype in (_core.int64, _core.uint32, _core.uint64) for b in tensors) else _core.int32
-        lower, upper = (b if isinstance(b, int) else _core.astype(b, wide) for b in (lower, upper))
-        lower = lower if not isinstance(lower, int) else _core.constant(lower, wide)
-    if not tensors:
+    if isinstance(lower, int) and isinstance(upper, int):
         (_, state), _ = scan(lambda carried, _: ((carried[0] + 1, body(*carried)), None), (lower, init), None, length=max(0, upper - lower))
-    else:
-        _, state = while_loop(lambda carried: carried[0] < upper, lambda carried: (carried[0] + 1, body(*carried)), (lower, init))
+        return state
+    wide = _core.int64 if any(not isinstance(b, int) and b.dtype in (_core.int64, _core.uint32, _core.uint64) for b in (lower, upper)) else _core.int32
+    first, end = (_core.constant(b, wide) if isinstance(b, int) else _core.astype(b, wide) for b in (lower, upper))
+    _, state = while_loop(lambda carried: carried[0] < end, lambda carried: (carried[0] + 1, body(*carried)), (first, init))
     return state
 
 

@@ -148,7 +148,7 @@ class SavedFunction:
 
     def explain(self, *args, **kwargs):
         """As lm.Function.explain, of the graph for these arguments, or of the first one."""
-        return (self._chosen(*_examples(args, kwargs))[0] if args or kwargs else self._saved_graphs[0]).concrete.explain()
+        return (self.graph_for(args, kwargs) if args or kwargs else self._saved_graphs[0]).concrete.explain()
 
     @property
     def variables(self):

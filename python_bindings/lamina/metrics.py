@@ -317,7 +317,7 @@ class ConfusionMatrix(_Counted):
 
 def _beside(metric, labels, predictions):
     """(labels in the predictions' shape and dtype, the predictions): floats; float64 for integers."""
-    if "float" not in predictions.dtype.name:
+    if not predictions.dtype.is_floating:
         predictions = _core.astype(predictions, "float64")
     given, labels = labels, _core.astype(labels, predictions.dtype)
     if len(labels.shape) + 1 == len(predictions.shape) and predictions.shape[-1] == 1:

@@ -77,44 +77,41 @@ size_t LiveCaptures::Place::number_of(const std::shared_ptr<T>& found) {
 
 std::optional<size_t> LiveCaptures::changed_to(Place& place, PyObject* now) {
   if (!now && place.of_argument) return {};  // an object of other parts: it has graphs of its own
-  size_t number = 0;
-  if (now && is_tensor(now))
-    number = place.number_of(as_tensor(now).handle());
-  else if (now && is_variable(now))
-    number = place.number_of(as_variable(now).handle());
-  else
-    return number;
-  return number == 0 ? std::nullopt : std::optional(number);
+  const auto unless_first = [](size_t number) { return number == 0 ? std::nullopt : std::optional(number); };
+  if (now && is_tensor(now)) return unless_first(place.number_of(as_tensor(now).handle()));
+  if (now && is_variable(now)) return unless_first(place.number_of(as_variable(now).handle()));
+  return 0;  // it holds neither
 }
 
 std::string LiveCaptures::key(const Call& call) {
   std::vector<nb::object> values(nodes_.size());
-  const size_t count = places_.size();  // another thread may add some while a step runs Python
-  const auto walk = [&](bool in_layers, std::vector<std::pair<size_t, size_t>>& changed) {
+  const size_t count = places_.size();  // another thread may call or add while a step runs Python
+  const auto walk = [&](bool in_layers) {
+    std::vector<std::pair<size_t, size_t>> changed;
     for (size_t n = 0; n < values.size(); ++n) {
       if (nodes_[n].step.in_layer != in_layers) continue;
       const nb::handle from = nodes_[n].from < 0 ? nb::handle(Py_None) : values[size_t(nodes_[n].from)];
       if (from.is_valid()) values[n] = at(nodes_[n].step, from, call);
     }
     if (PyErr_Occurred()) PyErr_Clear();
-    changed.clear();
     for (size_t p = 0; p < count; ++p)
       if (Place& place = places_[p]; nodes_[size_t(place.node)].step.in_layer == in_layers)
         if (const auto number = changed_to(place, values[size_t(place.node)].ptr())) changed.emplace_back(p, *number);
+    return changed;
   };
-  walk(false, changed_);
+  std::vector<std::pair<size_t, size_t>> changed = walk(false);
   if (!layers_.empty()) {
     const int64_t changes = layer_changes();
     std::vector<PyObject*> layers;
     for (int n : layers_)
       if (size_t(n) < values.size()) layers.push_back(values[size_t(n)].ptr());
     if (inside_.changes != changes || inside_.nodes != values.size() || inside_.layers != layers) {
-      std::vector<std::pair<size_t, size_t>> changed;
-      walk(true, changed);
-      inside_ = {changes, values.size(), std::move(layers), std::move(changed)};
+      auto found = walk(true);
+      inside_ = {changes, values.size(), std::move(layers), std::move(found)};
     }
-    changed_.insert(changed_.end(), inside_.changed.begin(), inside_.changed.end());
+    changed.insert(changed.end(), inside_.changed.begin(), inside_.changed.end());
   }
+  changed_ = std::move(changed);
   std::string key;
   for (const auto& [place, number] : changed_) key += cat(key.empty() ? "\2" : ",", place, ':', number);
   return key.empty() ? key : key + '\2';

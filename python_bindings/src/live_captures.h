@@ -1,6 +1,7 @@
 // Tensors and Variables that a Python function takes from closures, globals and attributes. Its graphs hold them. When such a name holds
 // another one, the function is retraced. What lies inside of layers is looked at only when some layer's attribute has been replaced since.
 #pragma once
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,8 +56,8 @@ class LiveCaptures {
   void watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found);
   static nb::object at(const Step& step, nb::handle from, const Call& call);
   static std::optional<size_t> changed_to(Place& place, PyObject* now);  // the number of what it holds now; none: it counts as at first
-  std::vector<Node> nodes_;
-  std::vector<Place> places_;
+  std::deque<Node> nodes_;                                               // with addresses that stay
+  std::deque<Place> places_;
   std::vector<int> layers_;  // nodes: the outermost layers
   // Of the last look into layers: when it was, at which ones, and the places that count, with their numbers.
   struct Inside {

@@ -92,7 +92,7 @@ class _GraphLoop:
         self.places = {}  # (id of a holder, key) -> (the holder, key, its name, the value before the loop)
         self.hints = {}
         self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists keep their ids unique
-        self.numbers = None  # while it is tried: the names whose values stay Python numbers
+        self.numbers = set()  # while dtypes_met() tries: the names whose values stay Python numbers
 
     def run(self):
         while True:
@@ -145,7 +145,7 @@ class _GraphLoop:
         except (Again, Grows, errors.Error, TypeError, ValueError, ArithmeticError):  # not on this path: the first error is the user's
             pass
         finally:
-            self.numbers = None
+            self.numbers = set()
         return {}
 
     def refuse_shared(self, name):
@@ -172,7 +172,7 @@ class _GraphLoop:
         self.lists = {id(v): n for n, v in zip(self.labels, self.start) if n in self.fixed and type(v) is list}
 
     def value_in(self, given, name, value):
-        if name in self.fixed or self.numbers and name in self.numbers:
+        if name in self.fixed or name in self.numbers:
             return value
         if name in self.growing:
             return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
@@ -197,8 +197,8 @@ class _GraphLoop:
         with self.guard as guard:
             state.run_user_code(again)
             if self.numbers:
-                now = dict(zip(self.names, self.get_state()))
-                raise _Met({n: now[n].dtype for n in self.numbers if isinstance(now.get(n), (Tensor, Variable)) and takes(dict(zip(self.names, self.values))[n], now[n].dtype)})
+                parts = zip(self.names, self.values, self.get_state())
+                raise _Met({n: now.dtype for n, before, now in parts if n in self.numbers and isinstance(now, (Tensor, Variable)) and takes(before, now.dtype)})
             self.look_for_changes(guard, again)
             for (holder, key, label, _), value in zip(self.places.values(), self.entered[len(self.names):]):
                 if same_value(holder.parts(holder.read())[key], value):

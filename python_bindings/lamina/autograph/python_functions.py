@@ -240,8 +240,8 @@ def _refuse_key(what):
 
 
 def lookup(method):
-    """A dict's own get, pop or setdefault (bound), whose key must be no tensor of the graph; other methods as they are."""
-    if not isinstance(method.__self__, dict) or method.__name__ not in ("get", "pop", "setdefault", "__getitem__", "__setitem__", "__contains__"):
+    """A bound method of a dict; get, pop, setdefault and the like take no key that is a tensor of the graph."""
+    if method.__name__ not in ("get", "pop", "setdefault", "__getitem__", "__setitem__", "__contains__"):
         return method
 
     def call(*args, **options):

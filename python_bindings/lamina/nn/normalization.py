@@ -136,7 +136,7 @@ class Masking(Layer):
 
     def _differs(self, x):
         x = x if isinstance(x, _core.Tensor) else _core.constant(x)
-        return _core.not_equal(x if "float" in x.dtype.name else _core.astype(x, "float64"), self.mask_value)  # integers beside a value that may be a fraction
+        return _core.not_equal(x if x.dtype.is_floating else _core.astype(x, "float64"), self.mask_value)  # integers beside a value that may be a fraction
 
     def call(self, x):
         return _core.where(_core.any(self._differs(x), -1, True), x, _core.zeros_like(x))
