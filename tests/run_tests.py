@@ -1,7 +1,7 @@
 """Runs the C++ and Python tests and counts passes: called by ./dev test after building.
 
-The C++ program is started once per core with GoogleTest's sharding. Failures are printed in full, passes are counted. The last line is "N
-passed, N failed, N skipped".
+The C++ program is started once per core with GoogleTest's sharding, and pytest shares the files of Python tests among as many processes.
+Failures are printed in full, passes are counted. The last line is "N passed, N failed, N skipped".
 """
 import argparse, base64, datetime, os, platform, re, subprocess, sys, tempfile, time
 import xml.etree.ElementTree as ElementTree
@@ -68,11 +68,13 @@ def run_cpp(program, words, shards, timeout):
     return passed, failures, skipped
 
 
-def run_python(words, files, timeout, python=sys.executable):
+def run_python(words, files, timeout, python=sys.executable, processes=1):
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.xml")
         patience = 1800 if os.environ.get("LAMINA_TEST_LONG") else 600  # seconds until a test says where it is
         command = [python, "-m", "pytest", *files, "--junitxml", report, "-o", f"faulthandler_timeout={patience}"]
+        if processes > 1:
+            command += ["-n", str(processes), "--dist", "loadfile"]  # a file's tests share what they build
         if os.environ.get("LAMINA_TEST_LONG"):
             command += ["--durations=40", "--durations-min=10"]
         if words:
@@ -195,7 +197,7 @@ def main():
     if o.python:
         began = time.time()
         files = ["tests/python/test_structure.py", "tests/python/test_fuzz.py"] if o.quick else ["tests/python", "tests/onnx"]
-        take("Python", run_python(o.words, files, timeout), began)
+        take("Python", run_python(o.words, files, timeout, processes=os.cpu_count() or 1), began)
         if o.long and not o.quick:
             began = time.time()
             take("with PyTorch and JAX", run_beside_peers(o.words, timeout), began)
