@@ -30,6 +30,13 @@ void add_names(PyObject* code, std::vector<PyObject*>& names, int depth = 0) {
     if (PyCode_Check(PyTuple_GET_ITEM(constants.ptr(), i))) add_names(PyTuple_GET_ITEM(constants.ptr(), i), names, depth + 1);
 }
 
+// What tells a part from another one in its place. Graphs keep what they captured, so no other has its address.
+const void* identity(PyObject* part) {
+  if (part && is_tensor(part)) return as_tensor(part).handle().get();
+  if (part && is_variable(part)) return as_variable(part).handle().get();
+  return part;
+}
+
 }  // namespace
 
 // One step of a path; invalid when it leads nowhere any more.
@@ -83,21 +90,44 @@ std::optional<size_t> LiveCaptures::changed_to(Place& place, PyObject* now) {
   return 0;  // it holds neither
 }
 
+LiveCaptures::Inside LiveCaptures::parts_inside(const std::deque<Node>& nodes, const std::vector<nb::object>& values) {
+  std::vector<char> walked(values.size()), is_part(values.size());
+  for (size_t n = values.size(); n-- > 0;) {  // a node's parts come behind it
+    if (!nodes[n].step.in_layer) continue;
+    const nb::handle holder = values[size_t(nodes[n].from)];
+    is_part[n] = holder.is_valid() && !is_layer(holder.ptr());
+    walked[n] |= is_part[n];
+    if (walked[n]) walked[size_t(nodes[n].from)] = true;
+  }
+  Inside inside;
+  for (size_t n = 0; n < values.size(); ++n)
+    if (walked[n] && nodes[n].step.in_layer)
+      inside.parts.emplace_back(n, is_part[n] ? std::optional(identity(values[n].ptr())) : std::nullopt);
+  return inside;
+}
+
 std::string LiveCaptures::key(const Call& call) {
   std::vector<nb::object> values(nodes_.size());
   const size_t count = places_.size();  // another thread may call or add while a step runs Python
+  const auto step_to = [&](size_t n) {
+    const nb::handle from = nodes_[n].from < 0 ? nb::handle(Py_None) : values[size_t(nodes_[n].from)];
+    values[n] = from.is_valid() ? at(nodes_[n].step, from, call) : nb::object();
+  };
   const auto walk = [&](bool in_layers) {
     std::vector<std::pair<size_t, size_t>> changed;
-    for (size_t n = 0; n < values.size(); ++n) {
-      if (nodes_[n].step.in_layer != in_layers) continue;
-      const nb::handle from = nodes_[n].from < 0 ? nb::handle(Py_None) : values[size_t(nodes_[n].from)];
-      if (from.is_valid()) values[n] = at(nodes_[n].step, from, call);
-    }
+    for (size_t n = 0; n < values.size(); ++n)
+      if (nodes_[n].step.in_layer == in_layers) step_to(n);
     if (PyErr_Occurred()) PyErr_Clear();
     for (size_t p = 0; p < count; ++p)
       if (Place& place = places_[p]; nodes_[size_t(place.node)].step.in_layer == in_layers)
         if (const auto number = changed_to(place, values[size_t(place.node)].ptr())) changed.emplace_back(p, *number);
     return changed;
+  };
+  const auto has_these_parts = [&](const Inside& inside) {
+    return std::all_of(inside.parts.begin(), inside.parts.end(), [&](const auto& part) {
+      step_to(part.first);
+      return !part.second || identity(values[part.first].ptr()) == *part.second;
+    });
   };
   std::vector<std::pair<size_t, size_t>> changed = walk(false);
   if (!layers_.empty()) {
@@ -105,11 +135,17 @@ std::string LiveCaptures::key(const Call& call) {
     std::vector<PyObject*> layers;
     for (int n : layers_)
       if (size_t(n) < values.size()) layers.push_back(values[size_t(n)].ptr());
-    if (inside_.changes != changes || inside_.nodes != values.size() || inside_.layers != layers) {
+    std::shared_ptr<const Inside> inside = inside_;
+    if (inside->changes != changes || inside->nodes != values.size() || inside->layers != layers || !has_these_parts(*inside)) {
       auto found = walk(true);
-      inside_ = {changes, values.size(), std::move(layers), std::move(found)};
+      Inside now = parts_inside(nodes_, values);
+      now.changes = changes;
+      now.nodes = values.size();
+      now.layers = std::move(layers);
+      now.changed = std::move(found);
+      inside_ = inside = std::make_shared<Inside>(std::move(now));
     }
-    changed.insert(changed.end(), inside_.changed.begin(), inside_.changed.end());
+    changed.insert(changed.end(), inside->changed.begin(), inside->changed.end());
   }
   changed_ = std::move(changed);
   std::string key;

@@ -1,7 +1,9 @@
 // Tensors and Variables that a Python function takes from closures, globals and attributes. Its graphs hold them. When such a name holds
-// another one, the function is retraced. What lies inside of layers is looked at only when some layer's attribute has been replaced since.
+// another one, the function is retraced. What lies inside of layers is looked at only when some layer's attribute has been replaced since,
+// or when a list, a dict or another object that a layer holds has other parts.
 #pragma once
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,7 +67,11 @@ class LiveCaptures {
     size_t nodes = 0;
     std::vector<PyObject*> layers;
     std::vector<std::pair<size_t, size_t>> changed;
-  } inside_;
+    // Parts of lists, dicts and objects that are no layers, and the steps to them: layers do not tell when these change.
+    std::vector<std::pair<size_t, std::optional<const void*>>> parts;
+  };
+  static Inside parts_inside(const std::deque<Node>& nodes, const std::vector<nb::object>& values);
+  std::shared_ptr<const Inside> inside_ = std::make_shared<Inside>();
   std::vector<std::pair<size_t, size_t>> changed_;  // places that count in the last key, with the numbers of what they hold
 };
 

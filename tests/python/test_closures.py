@@ -157,6 +157,13 @@ def _rebindings():
     yield "helper", lm.function(lambda: helper()), lambda t: setattr(holder, "deep", t)
     inner = lm.function(lambda: holder.inner * holder.inner)
     yield "function", lm.function(lambda: inner()), lambda t: setattr(holder, "inner", t)
+    net = lm.nn.Layer()
+    net.rows, net.named, net.part, net.inner = [None], {}, Holder(), lm.nn.Layer()
+    net.inner.rows = [[None]]
+    yield "list of a layer", lm.function(lambda: net.rows[0] * net.rows[0]), lambda t: net.rows.__setitem__(0, t)
+    yield "dict of a layer", lm.function(lambda: net.named["kept"] * net.named["kept"]), lambda t: net.named.update(kept=t)
+    yield "object of a layer", lm.function(lambda: net.part.kept * net.part.kept), lambda t: setattr(net.part, "kept", t)
+    yield "list in a list of a layer's layer", lm.function(lambda: net.inner.rows[0][0] * net.inner.rows[0][0]), lambda t: net.inner.rows.__setitem__(0, [t])
     argument = Holder()
     of_object = lm.function(lambda o: o.w * o.w)
     yield "argument", lambda: of_object(argument), lambda t: setattr(argument, "w", t)
@@ -216,6 +223,27 @@ def test_another_layer_in_a_model_is_seen_and_another_model_has_graphs_of_its_ow
     for _ in range(3):
         assert [of_model(model, x).item() for model in models] == [2, 2, 2, 2]
     assert of_model.trace_count == len(models)
+
+
+def test_layers_that_change_places_in_a_list_of_a_layer_are_seen():
+    class Net(lm.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.blocks = [lm.nn.Dense(2, use_bias=False, kernel_initializer="ones") for _ in range(3)]
+
+        def call(self, x):
+            return self.blocks[1](self.blocks[0](x))
+
+    net, x = Net(), lm.ones((1, 2))
+    f = lm.function(lambda x: net(x)[0, 0])
+    for k, block in enumerate(net.blocks):
+        block(x)
+        block.kernel.assign(block.kernel * (k + 1))
+    assert f(x).item() == 8
+    net.blocks[0], net.blocks[2] = net.blocks[2], net.blocks[0]
+    assert f(x).item() == 24
+    del net.blocks[0]
+    assert f(x).item() == 8 and f(x).item() == 8
 
 
 @pytest.mark.parametrize("make", [c, lm.Variable])
