@@ -123,4 +123,31 @@ std::optional<ir::Graph> with_short_slices(const ir::Graph& traced, const DimBin
   return with_short_slices(traced, lengths, false);
 }
 
+bool may_be_short(const ir::Graph& traced, ir::Value value, size_t axis) {
+  constexpr int64_t kMostTries = 64;
+  ir::Graph g = traced;
+  g.outputs = {value};
+  const std::vector<char> needed = ir::needed_nodes(g, g.outputs);
+  int64_t enough = 0;
+  for (int n = 0; n < g.size(); ++n) {
+    if (!needed[size_t(n)] || g[n].op != &def::slice) continue;
+    const auto& a = ir::attrs_of<SliceAttrs>(*g[n].attrs);
+    const Shape& of = g.type(g[n].inputs[0]).shape;
+    for (size_t d = 0; d < of.size(); ++d)
+      if (!of[d].known()) enough = std::max(enough, elements_for(a.begin[d], a.end[d], a.step[d]));
+  }
+  for (int64_t length = 0; length < std::min(enough, kMostTries); ++length) {
+    DimBindings lengths;
+    for (const ir::Node& node : g.nodes())
+      if (node.op == &def::input)
+        for (Dim d : node.types[0].shape) match(d, length, lengths);
+    try {
+      const std::optional<ir::Graph> now = with_short_slices(g, lengths);
+      if (now && !is_as_traced(g.type(value).shape[axis], now->type(now->outputs[0]).shape[axis], lengths)) return true;
+    } catch (const Error&) {  // a call with this length is refused
+    }
+  }
+  return false;
+}
+
 }  // namespace lamina::ops

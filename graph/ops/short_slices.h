@@ -12,4 +12,7 @@ namespace lamina::ops {
 // element that the axis lacks, with the slice's line.
 LAMINA_API std::optional<ir::Graph> with_short_slices(const ir::Graph& traced, const DimBindings& lengths);
 
+// Whether an axis of a value is shorter than in the trace for some lengths for which the slices that it comes from are short.
+LAMINA_API bool may_be_short(const ir::Graph& traced, ir::Value value, size_t axis);
+
 }  // namespace lamina::ops

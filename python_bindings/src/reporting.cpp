@@ -9,7 +9,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/explicit_graph.h"
+#include "graph/frontend/trace.h"
 #include "graph/functions/growing_list.h"
+#include "graph/ops/short_slices.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "python_bindings/src/raises.h"
@@ -115,6 +117,14 @@ void bind_reporting(nb::module_& m) {
   m.def(
       "_list_close", [](nb::handle buffer, nb::handle count) { list::close(to_operand(buffer).resolve(), to_operand(count).resolve()); },
       nb::arg("buffer"), nb::arg("count"));
+  m.def(
+      "_may_be_short",
+      [](nb::handle x) {
+        const Tensor t = to_operand(x).resolve();
+        const std::shared_ptr<Trace> trace = t.is_symbolic() ? t.handle()->trace.lock() : nullptr;
+        return trace && t.rank() > 0 && ops::may_be_short(trace->graph, t.handle()->value, 0);
+      },
+      "Whether a tensor's first length is one of slices, and less in calls whose axes are too short for them.", nb::arg("x"));
 
   nb::class_<Building>(m, "_Building")
       .def("__enter__", [](Building& b) { b.scope.reset(new TraceScope(b.graph.building())); })

@@ -194,6 +194,8 @@ OF_SLICES = {  # per function whether input_signature takes axes that are too sh
     "rest": (lambda x: x[3:], True), "first": (lambda x: x[:5] * 2, True), "last": (lambda x: x[-3:], True), "sums": (lambda x: (lm.sum(x[3:]), lm.mean(x[:4]), lm.cumsum(x[2:])), True), "concat": (lambda x: lm.concat([x[:5], x[3:]]), True),
     "differences": (lambda x: x[2:] - 2 * x[1:-1] + x[:-2], True), "variance": (lambda x: lm.var(x[1:]), True), "an element": (lambda x: x[2], True), "the last": (lambda x: x[-1] + lm.sum(x), True),
     "add at": (lambda x: x.at[1:].add(1.0), True), "set at": (lambda x: x.at[:3].set(0.0), True), "multiply at": (lambda x: x.at[-3:].mul(2.0), True), "largest at": (lambda x: x.at[1:-1].max(2.0), True), "element at": (lambda x: x.at[2].add(1.0), True),
+    "mean by len": (lambda x: lm.sum(x[:5]) / lm.astype(len(x[:5]), F), True), "len of a rest": (lambda x: lm.astype(len(x[3:] * 2), F), True), "len of rows": (lambda x: lm.astype(len(lm.stack([x, x], 1)[1:4] + 1), F), True),
+    "len of an element": (lambda x: x[2] * len(lm.stack([x, x], 1)[2]), True), "len in a loop": (lambda x: lm.fori_loop(0, 3, lambda i, s: s + lm.astype(len(x[-4:]), F), lm.constant(0.0)), True),
     "gradient at": (lambda x: lm.grad(lambda v: lm.sum(v.at[:3].set(0.0) ** 2))(x), True)}
 
 

@@ -102,16 +102,20 @@ def started(values, element):
 def length(value):
     if type(value) is GrowingList:
         return _core.astype(value.taken, _core.int32)
-    if isinstance(value, Tensor) and not _core.executing_eagerly() and value.shape != () and value.shape[0] is None:
+    if isinstance(value, Tensor) and not _core.executing_eagerly() and value.shape != () and (value.shape[0] is None or _core._may_be_short(value)):
         return length_of(value)
     return builtins.len(value)
 
 
 def length_of(tensor):
     """A tensor's first length, as an int32 tensor: for lengths known at run time."""
-    while len(tensor.shape) > 1:
-        tensor = tensor[:, 0]
-    return _core.sum(_core.ones_like(tensor, dtype=_core.int32))
+    short = _core._may_be_short(tensor)
+    if len(tensor.shape) > 1:
+        none = tensor[:, :0]
+        tensor = _core.any(_core.equal(none, none), axis=tuple(range(1, len(none.shape))))
+    # What is counted of a slice depends on its elements: then it is as short as they are.
+    ones = _core.logical_or(_core.equal(tensor, tensor), _core.not_equal(tensor, tensor)) if short else _core.ones_like(tensor)
+    return _core.sum(_core.astype(ones, _core.int32))
 
 
 def of_length(count):
