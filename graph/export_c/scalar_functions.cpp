@@ -146,7 +146,9 @@ const std::vector<Expression>& expressions() {
       {"relu", 1, kIntegers, "a <= 0 ? 0 : a"},
       {"relu_grad", 2, kFloats, "b > 0 ? a : 0"},
       {"relu_grad", 2, kIntegers, "b > 0 ? a : 0"},
-      {"tanh_grad", 2, kFloats, "a * (1 - b * b)"},
+      {"that_matters", 1, kF32, "fabsf(a) < 9.31322575e-10f ? 0 : a"},
+      {"that_matters", 1, kF64, "a"},
+      {"tanh_grad", 2, kFloats, "a * (1 - lm_that_matters_$S(b) * lm_that_matters_$S(b))"},
       {"sigmoid_grad", 2, kFloats, "a * (b * (1 - b))"},
       {"softplus", 1, kFloats, "(a > 0 ? a : 0) + lm_log1p_to_1_$S(lm_exp_$S(-fabs$F(a)))"},
       {"softplus_grad", 2, kFloats, "a * -lm_expm1_below_0_$S(-b)"},
@@ -207,10 +209,10 @@ const std::vector<Definition>& definitions() {
 }
 )"},
       {"tanh", kF32, R"(static inline float lm_tanh_f32(float x) {
-  const float a = fabsf(x), z = x * x;
+  const float a = fabsf(x), near = lm_that_matters_f32(a), z = near * near;
   const float p = (((-5.717045162e-03f * z + 2.065058798e-02f) * z - 5.374349654e-02f) * z + 1.333149076e-01f) * z - 3.333328366e-01f;
   const float small = a + a * (z * p);
-  const float c = a > 9.02f ? 9.02f : a;
+  const float c = near > 9.02f ? 9.02f : near;
   const float shifted = c * (2.0f * 1.44269504f) + 12582912.0f, whole = shifted - 12582912.0f;
   const float r = ((c + c) - whole * 0.693359375f) - whole * -2.12194440e-4f;
   const float e = (1.0f + (r + lm_exp_terms_f32(r))) * lm_from_bits_f32((int32_t)(((uint32_t)lm_bits_f32(shifted) + 127u) << 23));
@@ -225,8 +227,9 @@ const std::vector<Definition>& definitions() {
 }
 )"},
       {"expm1_below_0", kF32, R"(static inline float lm_expm1_below_0_f32(float x) {
-  const float p = (((1.197208883e-03f * x + 8.260978386e-03f) * x + 4.165419936e-02f) * x + 1.666657329e-01f) * x + 4.999999702e-01f;
-  const float small = x + x * x * p;
+  const float a = lm_that_matters_f32(x);
+  const float p = (((1.197208883e-03f * a + 8.260978386e-03f) * a + 4.165419936e-02f) * a + 1.666657329e-01f) * a + 4.999999702e-01f;
+  const float small = x + a * a * p;
   return x < -0.35f ? lm_exp_f32(x) - 1.0f : small;
 }
 )"},
@@ -277,7 +280,7 @@ const std::vector<Definition>& definitions() {
 )"},
       {"where", kAll, "static inline $T lm_where_$S(uint8_t c, $T a, $T b) {\n  return c ? a : b;\n}\n"},
       {"sigmoid", kFloats, R"(static inline $T lm_sigmoid_$S($T x) {
-  const $T e = lm_exp_$S(-fabs$F(x)), sum = 1 + e, lost = e - (sum - 1);
+  const $T e = lm_exp_$S(-fabs$F(lm_that_matters_$S(x))), sum = 1 + e, lost = e - (sum - 1);
   const $T y = (x < 0 ? e : 1) / sum;
   return y - y * (lost * (x < 0 ? 1 - y : y));
 }
@@ -293,8 +296,8 @@ const std::vector<Definition>& definitions() {
 }
 )"},
       {"normal_share", kF32, R"(static inline float lm_normal_share_f32(float x, float *density) { /* of the normal distribution below x */
-  const float a = fabsf(x), high = lm_from_bits_f32((int32_t)((uint32_t)lm_bits_f32(a) & 0xfffff000u));
-  const float e = lm_exp_sum_f32(-0.5f * high * high, -0.5f * (a - high) * (a + high));
+  const float a = fabsf(x), near = a < 3.05175781e-05f ? 0.0f : a, high = lm_from_bits_f32((int32_t)((uint32_t)lm_bits_f32(near) & 0xfffff000u));
+  const float e = lm_exp_sum_f32(-0.5f * high * high, -0.5f * (near - high) * (near + high));
   const float t = 1.0f / (1.0f + 0.35f * a), square = t * t;
   float p = -2.914614789e-02f * square + (1.439727247e-01f * t - 2.557163239e-01f);
   p = p * square + (1.591764688e-01f * t - 2.311135456e-02f);
@@ -323,12 +326,12 @@ const std::vector<Definition>& definitions() {
 }
 )"},
       {"gelu_tanh", kFloats, R"(static inline $T lm_gelu_tanh_$S($T x) {
-  const $T c = x < -30 ? -30 : x;
-  return c * lm_sigmoid_$S(c * (($T)1.5957691216057308 + ($T)0.07135481627260025 * (c * c)));
+  const $T c = x < -30 ? -30 : x, near = lm_that_matters_$S(c);
+  return c * lm_sigmoid_$S(c * (($T)1.5957691216057308 + ($T)0.07135481627260025 * (near * near)));
 }
 )"},
       {"gelu_tanh_grad", kFloats, R"(static inline $T lm_gelu_tanh_grad_$S($T dy, $T x) {
-  const $T a = x < -30 ? -30 : x, c = a > 30 ? 30 : a, square = c * c;
+  const $T a = x < -30 ? -30 : x, c = a > 30 ? 30 : a, near = lm_that_matters_$S(c), square = near * near;
   const $T y = lm_sigmoid_$S(c * (($T)1.5957691216057308 + ($T)0.07135481627260025 * square));
   return dy * (y + c * (y * (1 - y) * (($T)1.5957691216057308 + ($T)0.21406444881780076 * square)));
 }

@@ -118,20 +118,9 @@ LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, typename Si
     }
     case Epilogue::mask: {
       const T* y = p.other;
-      V one = S::all(T(1));
       if (p.activation == Activation::relu) {
         store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
           return S::zero_unless_above_zero(x, load(y + at));
-        });
-      } else if (p.activation == Activation::tanh) {
-        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
-          V v = load(y + at);
-          return x * (one - v * v);
-        });
-      } else if (p.activation == Activation::sigmoid) {
-        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
-          V v = load(y + at);
-          return x * (v * (one - v));
         });
       } else {
         TileValues<T, R, C> tile, given;

@@ -39,13 +39,14 @@ LAMINA_SCALAR double log1p_to_1(double e) { return log1p(e); }
 
 // exp(x) - 1 for x <= 0.
 LAMINA_SCALAR float expm1_below_0(float x) {
+  float near = that_matters(x);
   float p = 1.197208883e-03f;
-  p = p * x + 8.260978386e-03f;
-  p = p * x + 4.165419936e-02f;
-  p = p * x + 1.666657329e-01f;
-  p = p * x + 4.999999702e-01f;
-  float small = x + x * x * p;
-  return x < -0.35f ? exp(x) - 1.0f : small;
+  p = p * near + 8.260978386e-03f;
+  p = p * near + 4.165419936e-02f;
+  p = p * near + 1.666657329e-01f;
+  p = p * near + 4.999999702e-01f;
+  float small = x + near * near * p, large = exp(near) - 1.0f;  // both: a branch would keep loops from vectorising
+  return x < -0.35f ? large : small;
 }
 LAMINA_SCALAR double expm1_below_0(double x) { return expm1(x); }
 
@@ -53,7 +54,7 @@ LAMINA_SCALAR double expm1_below_0(double x) { return expm1(x); }
 // From e^-|x|, which does not overflow; the rounding error of 1 + e is added back.
 template <class T>
 LAMINA_SCALAR T sigmoid(T x) {
-  T e = exp(-absolute(x)), sum = T(1) + e, lost = e - (sum - T(1));
+  T e = exp(-absolute(that_matters(x))), sum = T(1) + e, lost = e - (sum - T(1));
   T y = (x < 0 ? e : T(1)) / sum;
   return y - y * (lost * (x < 0 ? T(1) - y : y));  // the last factor is 1 / sum
 }
@@ -106,7 +107,8 @@ LAMINA_SCALAR T elu_grad(T dy, T x, T alpha) {
 
 template <class T>
 LAMINA_SCALAR T tanh_grad(T dy, T y) {
-  return dy * (T(1) - y * y);
+  T near = that_matters(y);
+  return dy * (T(1) - near * near);
 }
 
 // --- x times a share ---
@@ -128,8 +130,8 @@ struct Normal {
 };
 // With a = |x|, the tail is e^(-a^2/2) t q(t), t = 1 / (1 + 0.35 a). a^2 is split in two, because the exponential amplifies its error.
 LAMINA_SCALAR Normal<float> normal(float x) {
-  float a = absolute(x), high = float_of(bits_of(a) & int(0xfffff000u));
-  float e = exp_of<true>(-0.5f * high * high, -0.5f * (a - high) * (a + high));
+  float a = absolute(x), near = that_matters<-15>(a), high = float_of(bits_of(near) & int(0xfffff000u));
+  float e = exp_of<true>(-0.5f * high * high, -0.5f * (near - high) * (near + high));
   float t = 1.0f / (1.0f + 0.35f * a);
   float square = t * t;  // in pairs: shorter dependence chains
   float p = -2.914614789e-02f * square + (1.439727247e-01f * t - 2.557163239e-01f);
@@ -156,12 +158,12 @@ LAMINA_SCALAR T gelu_grad(T dy, T x) {
 // The same paper's approximation: x (1 + tanh(u)) / 2 = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
 template <class T>
 LAMINA_SCALAR T gelu_tanh(T x) {
-  T c = at_least(x, T(-30));
-  return c * sigmoid(c * (T(1.5957691216057308) + T(0.07135481627260025) * (c * c)));
+  T c = at_least(x, T(-30)), near = that_matters(c);
+  return c * sigmoid(c * (T(1.5957691216057308) + T(0.07135481627260025) * (near * near)));
 }
 template <class T>
 LAMINA_SCALAR T gelu_tanh_grad(T dy, T x) {
-  T c = within(x, T(30)), square = c * c;
+  T c = within(x, T(30)), near = that_matters(c), square = near * near;
   T y = sigmoid(c * (T(1.5957691216057308) + T(0.07135481627260025) * square));
   return dy * (y + c * (y * (T(1) - y) * (T(1.5957691216057308) + T(0.21406444881780076) * square)));
 }

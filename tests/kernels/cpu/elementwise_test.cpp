@@ -12,6 +12,9 @@
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "tests/kernels/cpu/known_program.h"
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 namespace lamina::kernels {
 namespace {
@@ -52,6 +55,30 @@ float one(const ElementwiseCode& code, std::vector<float> in) {
   cpu::elementwise_matrix(code, pointers.data(), steps.data(), &to, 1, 0, 1);
   return out;
 }
+
+#if defined(__SSE2__)
+TEST(ElementwiseKernel, ActivationsOfSmallValuesMultiplyNoSubnormalNumbers) {
+  std::vector<float> x;
+  for (int power = -100; power <= 1; ++power)
+    for (float m : {1.0f, 1.17f, 1.5003f, 1.99f}) x.push_back(std::ldexp(m, power)), x.push_back(std::ldexp(-m, power));
+  const std::vector<float> dy(x.size(), 1.25f);
+  std::vector<float> y(x.size());
+  for (ScalarOp op : {ScalarOp::tanh, ScalarOp::sigmoid, ScalarOp::silu, ScalarOp::gelu, ScalarOp::gelu_tanh, ScalarOp::elu,
+                      ScalarOp::tanh_grad, ScalarOp::sigmoid_grad, ScalarOp::silu_grad, ScalarOp::gelu_grad, ScalarOp::gelu_tanh_grad}) {
+    const bool is_gradient = op != ScalarOp::elu && operands(op) == 2;
+    ElementwiseCode code{.inputs = {DType::f32}, .constants = {}, .instructions = {{op, DType::f32, DType::f32, 0}}, .outputs = {1}};
+    if (operands(op) == 2) code = binary(op);
+    std::vector<const void*> pointers = {is_gradient ? dy.data() : x.data()};
+    if (operands(op) == 2) pointers.push_back(is_gradient ? x.data() : dy.data());
+    const std::vector<cpu::MatrixSteps> steps(pointers.size(), {true, true});
+    void* to = y.data();
+    constexpr unsigned subnormal_operand = 2, subnormal_result = 16;  // flags of the processor
+    _mm_setcsr(_mm_getcsr() & ~0x3fu);
+    cpu::elementwise_matrix(code, pointers.data(), steps.data(), &to, 1, 0, int64_t(x.size()));
+    EXPECT_EQ(_mm_getcsr() & (subnormal_operand | subnormal_result), 0u) << name(op);
+  }
+}
+#endif
 
 TEST(ElementwiseKernel, ReadsAndWritesViewsOfAnyStrides) {
   const ElementwiseCode code = binary(ScalarOp::sub);
