@@ -8,6 +8,9 @@
 #include "kernels/reduce.h"
 #include "tests/kernels/cpu/all_tiles.h"
 #include "tests/ops/elementwise_rows.h"
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 namespace lamina::kernels::cpu {
 namespace {
@@ -80,6 +83,29 @@ TEST(DenseTiles, AgreeWithDoubleForAllShapes) {
     }
   }
 }
+
+#if defined(__SSE2__)
+TEST(DenseTiles, TakeSubnormalNumbersAsZeroAndLeaveTheThreadsModeAlone) {
+  for (const auto& [name, tiles] : all_tiles())
+    for (auto [rows, k, n] : {Sizes{1, 40, 40}, Sizes{1, 1, 17}, Sizes{20, 64, 64}, Sizes{3, 5, 7}}) {
+      SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << k << "]x[" << k << "," << n << "]");
+      const auto element = [&, rows = rows, k = k, n = n](float x, float w) {
+        const std::vector<float> a(size_t(rows * k), x), b(size_t(k * n), w);
+        std::vector<float> y(size_t(rows * n), kUntouched), dx(size_t(rows * n), kUntouched);
+        const unsigned before = _mm_getcsr() & 0x8040;
+        dense(tiles, a.data(), b.data(), nullptr, y.data(), {0, rows}, {0, n}, k, n, Activation::none, 0);
+        dense_grad_input(tiles, a.data(), b.data(), nullptr, dx.data(), {0, rows}, {0, n}, n, k, Activation::none, 0);
+        EXPECT_EQ(_mm_getcsr() & 0x8040, before);
+        for (size_t i = 0; i < y.size(); ++i) EXPECT_TRUE(y[i] == y[0] && dx[i] == y[0]) << i;
+        return y[0];
+      };
+      const auto two_to = [](int power) { return std::ldexp(1.0f, power); };
+      EXPECT_EQ(element(two_to(-70), two_to(-70)), 0.0f);
+      EXPECT_EQ(element(two_to(-130), two_to(30)), 0.0f);
+      EXPECT_EQ(element(two_to(-60), two_to(-60)), float(k) * two_to(-120));
+    }
+}
+#endif
 
 TEST(DenseTiles, GiveInputGradientsThatAgreeWithDouble) {
   for (const auto& [name, tiles] : all_tiles()) {
