@@ -4,11 +4,8 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
-
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/subnormals.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/shared/scalar_ops.h"
 
@@ -283,21 +280,6 @@ struct TileTable {
 };
 template <class T>
 constinit const TileTable<T> tile_table;
-
-// While it lives, subnormal floats, those below 2^-126, count as 0 and results become 0 in place of them. An x86 takes a hundred cycles for
-// a multiply-add with one, and deep nets are full of them where values or gradients vanish.
-class SubnormalsAreZero {
-#if defined(__SSE2__)
- public:
-  SubnormalsAreZero() { _mm_setcsr(before_ | 0x8040); }  // flush to zero, denormals are zero
-  ~SubnormalsAreZero() { _mm_setcsr(before_); }
-  SubnormalsAreZero(const SubnormalsAreZero&) = delete;
-  SubnormalsAreZero& operator=(const SubnormalsAreZero&) = delete;
-
- private:
-  const unsigned before_ = _mm_getcsr();
-#endif
-};
 
 template <class T>
 void multiply(const Product<T>& p) {

@@ -3,9 +3,13 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/elementwise_table.h"
+#include "kernels/cpu/subnormals.h"
 
 namespace lamina::kernels::cpu::LAMINA_ISA {
 namespace {
@@ -132,8 +136,13 @@ template <int which, int... I, int... C, int... K, int... O>
     ((to[O][i] = v[known_of<which>.output[O]]), ...);
   }
 }
+// A moment that is subnormal changes no weight, except by its sign.
+template <int which>
+constexpr bool minds_subnormals =
+    std::any_of(std::begin(known_of<which>.code), std::end(known_of<which>.code), [](auto& i) { return i.op == ScalarOp::sign; });
 template <int which>
 void known_loop(int64_t n, const float* const* in, const float* constants, float* const* out) {
+  [[maybe_unused]] const std::conditional_t<minds_subnormals<which>, char, SubnormalsAreZero> mode{};
   known_loop<which>(n, in, constants, out, std::make_integer_sequence<int, known_of<which>.inputs>(),
                     std::make_integer_sequence<int, known_of<which>.constants>(),
                     std::make_integer_sequence<int, known_of<which>.instructions>(),
