@@ -296,7 +296,8 @@ const std::vector<Definition>& definitions() {
 }
 )"},
       {"normal_share", kF32, R"(static inline float lm_normal_share_f32(float x, float *density) { /* of the normal distribution below x */
-  const float a = fabsf(x), near = a < 3.05175781e-05f ? 0.0f : a, high = lm_from_bits_f32((int32_t)((uint32_t)lm_bits_f32(near) & 0xfffff000u));
+  const float a = fabsf(x), near = a < 3.05175781e-05f ? 0.0f : a;
+  const float high = lm_from_bits_f32((int32_t)((uint32_t)lm_bits_f32(near) & 0xfffff000u));
   const float e = lm_exp_sum_f32(-0.5f * high * high, -0.5f * (near - high) * (near + high));
   const float t = 1.0f / (1.0f + 0.35f * a), square = t * t;
   float p = -2.914614789e-02f * square + (1.439727247e-01f * t - 2.557163239e-01f);
