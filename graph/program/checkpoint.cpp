@@ -204,7 +204,7 @@ bool Checkpoint::save(int64_t step) {
                                               .fix = "pass how many steps were done"});
   dist::Communicator& c = dist::current();
   if (!std::exchange(expects_stops_, true)) dist::expect_stops(true, c.rank() == 0);
-  const std::string name = cat("checkpoint of step ", step, " in ", folder_);
+  const std::string name = cat(folder_, ": checkpoint of step ", step);  // of a long text the end is kept
   const int stop = dist::end_of_step(c, {.tensor = name});
   if (step % options_.every != 0 && !stop) return false;
   const Variables variables = variables_();

@@ -89,7 +89,7 @@ class Checkpoint:
             self._expects_stops = True
             ranks.expect_stops(True)
             weakref.finalize(self, ranks.expect_stops, False)
-        name = f"checkpoint of step {step} in {self.folder}"
+        name = f"{self.folder}: checkpoint of step {step}"  # of a long text the end is kept
         stop = ranks.end_of_step(name)
         if not wanted and not stop:
             return
