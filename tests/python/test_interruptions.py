@@ -72,8 +72,8 @@ LOOPS = {
 @pytest.mark.parametrize("loop", LOOPS)
 def test_control_c_ends_what_runs_and_the_function_works_again(loop, tmp_path):
     status, out = run(f"""
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             {LOOPS[loop]}
         except KeyboardInterrupt:
             print("interrupted", np.isfinite(float(step().numpy())))
