@@ -163,7 +163,7 @@ def test_arrays_of_bfloat16_and_numbers_are_taken():
 
 def test_jax_is_told_that_a_gradient_needs_a_pure_function():
     j = jax()
-    f, x = lm.interop.to_jax(lambda x: lm.dropout(x, 0.5)), j.numpy.ones(8)
+    f, x = lm.interop.to_jax(lambda x: lm.dropout(x, 0.5)), j.numpy.ones(8, "float32")
     assert set(f(x).tolist()) <= {0, 2}
     with pytest.raises(lm.errors.NotDefined, match="the gradient of a function that draws or assigns"):
         j.grad(lambda x: f(x).sum())(x)
