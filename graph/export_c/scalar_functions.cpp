@@ -229,8 +229,8 @@ const std::vector<Definition>& definitions() {
       {"expm1_below_0", kF32, R"(static inline float lm_expm1_below_0_f32(float x) {
   const float a = lm_that_matters_f32(x);
   const float p = (((1.197208883e-03f * a + 8.260978386e-03f) * a + 4.165419936e-02f) * a + 1.666657329e-01f) * a + 4.999999702e-01f;
-  const float small = x + a * a * p;
-  return x < -0.35f ? lm_exp_f32(x) - 1.0f : small;
+  const float small = x + a * a * p, large = lm_exp_f32(a) - 1.0f;
+  return x < -0.35f ? large : small;
 }
 )"},
       {"floor_divide", kSigned, R"(static inline $T lm_floor_divide_$S($T a, $T b) {

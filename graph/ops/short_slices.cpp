@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
@@ -125,17 +126,18 @@ std::optional<ir::Graph> with_short_slices(const ir::Graph& traced, const DimBin
 
 bool may_be_short(const ir::Graph& traced, ir::Value value, size_t axis) {
   constexpr int64_t kMostTries = 64;
-  ir::Graph g = traced;
-  g.outputs = {value};
-  const std::vector<char> needed = ir::needed_nodes(g, g.outputs);
+  const std::vector<char> needed = ir::needed_nodes(traced, std::span(&value, 1));
   int64_t enough = 0;
-  for (int n = 0; n < g.size(); ++n) {
-    if (!needed[size_t(n)] || g[n].op != &def::slice) continue;
-    const auto& a = ir::attrs_of<SliceAttrs>(*g[n].attrs);
-    const Shape& of = g.type(g[n].inputs[0]).shape;
+  for (int n = 0; n < traced.size(); ++n) {
+    if (!needed[size_t(n)] || traced[n].op != &def::slice) continue;
+    const auto& a = ir::attrs_of<SliceAttrs>(*traced[n].attrs);
+    const Shape& of = traced.type(traced[n].inputs[0]).shape;
     for (size_t d = 0; d < of.size(); ++d)
       if (!of[d].known()) enough = std::max(enough, elements_for(a.begin[d], a.end[d], a.step[d]));
   }
+  if (enough == 0) return false;
+  ir::Graph g = traced;
+  g.outputs = {value};
   for (int64_t length = 0; length < std::min(enough, kMostTries); ++length) {
     DimBindings lengths;
     for (const ir::Node& node : g.nodes())

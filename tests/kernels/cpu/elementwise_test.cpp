@@ -195,6 +195,29 @@ TEST(ElementwiseKernel, RunsRepeatOperandsWithStepZero) {
 }
 
 // A rate as one number runs the compiled program; as an array of equal numbers, the interpreter.
+#if defined(__SSE2__)
+TEST(ElementwiseKernel, UpdatesTakeSubnormalNumbersAsZeroUnlessTheirSignCounts) {
+  for (const KnownCode& known : known::kCodes) {
+    SCOPED_TRACE(known.name);
+    const ElementwiseCode code = code_of(known, {0.5, 0.5, 0.5});
+    const std::vector<std::vector<float>> in(code.inputs.size(), std::vector<float>(40, 0x1p-130f));
+    std::vector<std::vector<float>> out(code.outputs.size(), std::vector<float>(40, 7.0f));
+    std::vector<const void*> from;
+    std::vector<void*> to;
+    for (const auto& values : in) from.push_back(values.data());
+    for (auto& values : out) to.push_back(values.data());
+    std::vector<cpu::MatrixSteps> steps(in.size(), {true, true});
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (known.numbers >> i & 1) steps[i] = {false, false};
+    const unsigned before = _mm_getcsr() & 0x8040;
+    cpu::elementwise_matrix(code, from.data(), steps.data(), to.data(), 40, 0, 40);
+    EXPECT_EQ(_mm_getcsr() & 0x8040, before);
+    const float moment = out[0][0];
+    EXPECT_EQ(moment, std::string(known.name) == "Lion" ? 0x1p-130f : 0.0f);
+  }
+}
+#endif
+
 TEST(ElementwiseKernel, KnownProgramsHaveTheInterpretersBits) {
   for (int k = 0; k < kKnownCodes; ++k) {
     const ElementwiseCode code = code_of(known::kCodes[k], {0.9, 0.03, 1e-7});
