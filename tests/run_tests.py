@@ -74,7 +74,7 @@ def run_python(words, files, timeout, python=sys.executable, processes=1):
         patience = 1800 if os.environ.get("LAMINA_TEST_LONG") else 600  # seconds until a test says where it is
         command = [python, "-m", "pytest", *files, "--junitxml", report, "-o", f"faulthandler_timeout={patience}"]
         if processes > 1:
-            command += ["-n", str(processes), "--dist", "loadfile"]  # a file's tests share what they build
+            command += ["-n", str(processes), "--dist", "worksteal"]  # neighbours stay together: they share what a file builds
         if os.environ.get("LAMINA_TEST_LONG"):
             command += ["--durations=40", "--durations-min=10"]
         if words:
