@@ -306,11 +306,15 @@ def _attributes(thing):
     if isinstance(thing, _core.optim.Optimizer):
         return [(name, getattr(thing, name)) for name in ("name",) if hasattr(thing, name)] + [("variables", list(thing.variables))]
     found = {name: value for name, value in vars(thing).items() if name not in ("_saved_class", "_signatures", "_lost_attributes", "_unnamed", "_not_inside")}
-    for name in [name for cls in type(thing).__mro__ for name, value in vars(cls).items() if is_function(value)]:
-        found.setdefault(name, getattr(thing, name))
+    for name in _traced_methods(type(thing)):
+        found.setdefault("call" if name == "__call__" else name, getattr(thing, name))
     private = _Lost("a function with a private name")
     return [(name, private if name.startswith("_") and is_function(value) else value) for name, value in found.items()] + [
         (name, _Lost(what)) for name, what in getattr(thing, "_lost_attributes", {}).items()]
+
+
+def _traced_methods(cls) -> list:
+    return [name for base in cls.__mro__ for name, value in vars(base).items() if is_function(value)]
 
 
 class _Lost:
@@ -328,9 +332,10 @@ def is_function(value) -> bool:
     return isinstance(value, (_core.Function, SavedFunction)) or isinstance(getattr(value, "__func__", None), _core.Function)
 
 
-def instance_of(function) -> list:
-    """The first arguments of a method's functions, which Python passes in calls only: [the object], or nothing."""
-    return [function.__self__] if isinstance(getattr(function, "__func__", None), _core.Function) else []
+def traced(callable):
+    """The traced function that a call runs: itself, also as a method, or that of an object whose __call__ is one; None if there is none."""
+    called = callable.__call__ if isinstance(getattr(type(callable), "__call__", None), _core.Function) else callable
+    return called if is_function(called) else None
 
 
 def functions_in(module) -> dict:
@@ -343,15 +348,15 @@ def graphs_of(function) -> tuple[list, list]:
     closures and globals, or with other layers to train. One with an input_signature that calls would trace is traced."""
     if isinstance(function, SavedFunction):
         return [graph.concrete for graph in function._saved_graphs], []
-    own, instance = getattr(function, "__func__", function), instance_of(function)
-    now = own._outside(*instance)
+    own = getattr(function, "__func__", function)
+    now = own._outside()
     if own._signature is not None and all(graph._outside != now for graph in own._graphs):
         try:
-            own.get_concrete_function(*instance, *own._signature)
+            own.get_concrete_function()
         except errors.SignatureMismatch:  # its arguments are nested: only a call says how
             if not own._graphs:
                 raise
-        now = own._outside(*instance)
+        now = own._outside()
     graphs = own._graphs[::-1]
     return [graph for graph in graphs if graph._outside == now], [graph for graph in graphs if graph._outside != now]
 
@@ -488,8 +493,8 @@ class Loader:
         made = self.made[number] = object.__new__(LoadedModule if wanted is None else wanted)
         values = {name: self.value(tree) for name, tree in record["attributes"].items()}
         if wanted is not None:  # its functions are its own
-            own = {name for cls in wanted.__mro__ for name, value in vars(cls).items() if is_function(value)}
-            vars(made).update({name: value for name, value in values.items() if name not in own})
+            own = _traced_methods(wanted)
+            vars(made).update({name: value for name, value in values.items() if name not in own and not (name == "call" and "__call__" in own)})
             return made
         vars(made).update(values | {"_saved_class": record["class"], "_lost_attributes": dict(record["lost"]),
                                     "_unnamed": tuple(record["unnamed"]), "_not_inside": tuple(record["not_inside"])})

@@ -69,8 +69,8 @@ def _graph_of(model, one, batch):
 
         concrete = _core.function(call).get_concrete_function(specs_of(batch[0], open_rows=True))
     elif not isinstance(model, _core.ConcreteFunction):
-        function = model if _program.is_function(model) else _core.function(model)
-        concrete = function.get_concrete_function(*_program.instance_of(function), *batch)
+        function = _program.traced(model) or _core.function(model)
+        concrete = function.get_concrete_function(*batch)
     graph = _program.described(concrete)
     if isinstance(graph, str):
         raise errors.InvalidArgument(f"quantize: {graph} cannot be quantized", why="arguments and results are tensors, numbers, text, and containers of them")

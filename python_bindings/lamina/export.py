@@ -55,23 +55,23 @@ def _functions(what, inputs) -> tuple[dict, dict]:
 
 
 def _concrete(key, one, inputs):
-    from ._program import graphs_of, instance_of, is_function
+    from ._program import graphs_of, traced
 
     if isinstance(one, _core.ConcreteFunction):
         return one
-    if not is_function(one):
+    function = traced(one)
+    if function is None:
         if not callable(one):
             raise errors.TypeMismatch(f"export_c: {errors.a_type(one)} cannot be exported", fix="pass a lm.function, a model, or a dict of them")
         if not inputs:
             raise errors.InvalidArgument(f"export_c: '{key}' has no example inputs", why="it is traced for their shapes", fix="pass a tensor for each argument")
-        model = one
-        one = _core.function(lambda *x: model(*x), None, False, True, None)
+        function = _core.function(lambda *x: one(*x), None, False, True, None)
     if inputs:
-        return one.get_concrete_function(*instance_of(one), *inputs)
-    current, older = graphs_of(one)
+        return function.get_concrete_function(*inputs)
+    current, older = graphs_of(function)
     graphs = current or older
     if not graphs:  # one without arguments needs no inputs
-        return one.get_concrete_function(*instance_of(one))
+        return function.get_concrete_function()
     if len(graphs) > 1:
         raise errors.InvalidArgument(
             f"export_c: '{key}' has {len(graphs)} graphs", why="a C function is made of one graph", fix="pass example inputs, which say which one",

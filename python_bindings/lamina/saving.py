@@ -19,12 +19,12 @@ def save(what, path, signatures: dict | None = None) -> None:
     """Writes a program to a folder: the graphs of traced functions, and the Variables and values that they use. lm.load, C++ and lamina-run need no source
     code for it.
 
-    what: a Module (its traced methods, and those of the modules inside), a model or layer (its call as "call"; when it was fitted, one step of training as
+    what: a Module (its traced methods, __call__ as "call", and those of the modules inside), a model or layer (its call as "call"; when it was fitted, one step of training as
     "train_step"), a lm.function, or a dict of these by name. A function is saved with the graphs that calls run now; one with an
     input_signature is traced when it has none. One with a private name (_f) is a part of the functions that call it, and not saved by itself.
     signatures: {name: function} under which other programs find the functions; without it a single function is "serving_default", several have their own
     names.
-    What an attribute holds is saved when it is a Variable, a tensor or array, a number, text, None, a module, a function, or a list, tuple or dict of these;
+    What an attribute holds is saved when it is a Variable, a tensor or array, a number, text, None, a module, a function, or a list, tuple, dict or dataclass of these;
     access to anything else raises StateError in the loaded program, with what it was.
     Raises StateError when there is no graph to save, InvalidArgument for modules more than 200 levels deep and for a name that ends as other files do (.keras,
     .onnx, .pt), BadFile where the folder cannot be written, TypeMismatch for what is no such thing.

@@ -40,6 +40,7 @@ struct State {
   TrainableReads trainable;
   LiveCaptures live;
   bool receives_self = false;  // the first argument is the method's instance, which is not part of the key
+  nb::object instance;         // a weak reference to it
   std::string name;
 };
 
@@ -322,6 +323,7 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   state.autograph = self->state->autograph;
   state.name = self->state->name;
   state.receives_self = true;
+  state.instance = nb::steal(PyWeakref_NewRef(instance, nullptr));
   nb::object child = nb::steal(make(self->python_function, state));
   if (self->dict) self_of(child.ptr())->dict = PyDict_Copy(self->dict);
   nb::object entry = nb::make_tuple(reference, child);
@@ -402,10 +404,14 @@ PyObject* get_traces(PyObject* o, void*) {
   });
 }
 
-std::shared_ptr<ConcreteFunction> concrete_for(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+// The graph for a call, and the types of its tensors.
+std::pair<std::shared_ptr<ConcreteFunction>, std::vector<TensorType>> concrete_for(PyObject* o, const Call& call) {
   FunctionObject* self = self_of(o);
-  Prepared prepared(self, {args, count, names}, !self->state->function);
-  return get_concrete(self, prepared);
+  const WithInstance given(self->state->instance, call);
+  Prepared prepared(self, given.call, !self->state->function);
+  std::vector<TensorType> types;
+  for (const Tensor& t : prepared.flat.tensors) types.push_back(t.type());
+  return {get_concrete(self, prepared), std::move(types)};
 }
 
 PyObject* get_signature(PyObject* o, void*) {
@@ -415,18 +421,14 @@ PyObject* get_signature(PyObject* o, void*) {
   });
 }
 
-// The arguments of methods that take the function's arguments. For a method of an instance Python passes the instance only in calls of the
-// method itself, so these support functions and bound callables.
 PyObject* get_concrete_function(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
-    std::vector<PyObject*> specs;  // without arguments: those of the input_signature
-    nb::object signature;
+    nb::object signature;  // without arguments: those of the input_signature
     if (count == 0 && !names && self_of(o)->state->signature) {
       signature = nb::steal(get_signature(o, nullptr));
-      for (nb::handle spec : signature) specs.push_back(spec.ptr());
-      args = specs.data(), count = Py_ssize_t(specs.size());
+      args = PySequence_Fast_ITEMS(signature.ptr()), count = PySequence_Fast_GET_SIZE(signature.ptr());
     }
-    std::shared_ptr<ConcreteFunction> found = concrete_for(o, args, count, names);
+    std::shared_ptr<ConcreteFunction> found = concrete_for(o, {args, count, names}).first;
     auto& known = self_of(o)->state->concretes;
     for (auto& [concrete, object] : known)
       if (concrete == found.get()) return nb::object(object).release().ptr();
@@ -436,7 +438,7 @@ PyObject* get_concrete_function(PyObject* o, PyObject* const* args, Py_ssize_t c
 }
 
 PyObject* inspect_call(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&] { return nb::cast(concrete_for(o, args, count, names)->inspect()).release().ptr(); });
+  return guarded([&] { return nb::cast(concrete_for(o, {args, count, names}).first->inspect()).release().ptr(); });
 }
 
 PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
@@ -444,12 +446,9 @@ PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject
     const State& state = *self_of(o)->state;
     const ExplainCall call(binding_of(self_of(o)), {args, count, names});
     if (call.has_ranks()) return call.explain_ranks(nb::handle(o)).release().ptr();
-    if (!call.is_empty() || binding_of(self_of(o)).parameter_count() == 0) {
-      FunctionObject* self = self_of(o);
-      Prepared prepared(self, call.rest(), !self->state->function);
-      std::vector<TensorType> lengths;
-      for (const Tensor& t : prepared.flat.tensors) lengths.push_back(t.type());
-      return to_python(get_concrete(self, prepared)->explanation(call.device(), lengths)).release().ptr();
+    if (!call.is_empty() || binding_of(self_of(o)).parameter_count() == size_t(state.receives_self)) {
+      const auto [graph, types] = concrete_for(o, call.rest());
+      return to_python(graph->explanation(call.device(), types)).release().ptr();
     }
     if (!state.function || state.function->concrete_functions().empty()) {
       throw Error(ErrorKind::state, {.what = cat("explain: ", state.name, " has no graph yet"),
@@ -484,7 +483,10 @@ PyObject* get_options(PyObject* o, void*) {
 }
 
 PyObject* get_outside(PyObject* o, PyObject* const* args, Py_ssize_t count) {
-  return text_object([&] { return outside_key(self_of(o), {args, size_t(count)}); });
+  return text_object([&] {
+    const WithInstance given(self_of(o)->state->instance, {args, count, nullptr});
+    return outside_key(self_of(o), {given.call.args, size_t(given.call.count)});
+  });
 }
 
 PyMethodDef methods[] = {
@@ -546,11 +548,6 @@ PyType_Slot function_slots[] = {
 PyType_Spec spec = {"lamina.Function", sizeof(FunctionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
                     function_slots};
 
-void collect_garbage() {
-  HeldGil gil;
-  PyGC_Collect();
-}
-
 nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph,
                          std::optional<int64_t> memory_budget, bool of_model) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
@@ -589,7 +586,10 @@ void bind_function(nb::module_& m) {
   if (!type) throw_python_error();
   function_type = reinterpret_cast<PyTypeObject*>(type);
   m.attr("Function") = nb::handle(type);
-  set_garbage_collector(collect_garbage);
+  set_garbage_collector([] {
+    HeldGil gil;
+    PyGC_Collect();
+  });
   watch_retraces();
   bind_function_calls(m);
   m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,

@@ -14,6 +14,20 @@ struct Call {
   PyObject* names;   // of the keyword arguments, which follow; may be null
 };
 
+// A call's arguments with a method's instance before them: Python passes it in calls of the method only, not in calls of its members.
+class WithInstance {
+ public:
+  // The weak reference is invalid for what is no method.
+  WithInstance(const nb::object& reference, const Call& given);
+  WithInstance(const WithInstance&) = delete;
+  WithInstance& operator=(const WithInstance&) = delete;
+  Call call;
+
+ private:
+  nb::object instance_;
+  std::vector<PyObject*> arguments_;
+};
+
 // explain(...) has arguments device=, count= and hosts= of its own, unless the function has one of that name.
 class ExplainCall {
  public:

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .. import _core, errors
-from .._program import SavedFunction
+from .._program import SavedFunction, traced
 from ._export_dtypes import OPSET, matched, schema, wider
 from ._file import subgraphs
 from ._tensors import CODES, DTYPES, FLOATS, known_array, numpy_dtype, pairs_of
@@ -272,8 +272,7 @@ def concrete(fn, args, kwargs):
         return fn
     if isinstance(fn, SavedFunction):
         return fn.graph_for(args, kwargs).concrete
-    function = fn if isinstance(fn, _core.Function) else _core.function(fn, None, False, True, None)
-    return function.get_concrete_function(*args, **kwargs)
+    return (traced(fn) or _core.function(fn, None, False, True, None)).get_concrete_function(*args, **kwargs)
 
 
 def output_names(structure):
