@@ -30,7 +30,7 @@ _cond, scan, while_loop = _watching(_core.cond), _watching(_core.scan), _watchin
 def cond(pred, then, otherwise, *operands):
     """then(*operands) where pred (one bool) is true, else otherwise(*operands).
 
-    While a function is traced both are traced, and the graph runs the one that pred chooses then. Both must return the same structure of tensors (tuples, lists, dicts, None) with
+    While a function is traced both are traced, and the graph runs the one that pred chooses then. Both must return the same structure of tensors (tuples, lists, dicts, dataclasses, None) with
     the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A Python bool chooses while tracing.
     """
     return _cond(pred, lambda: then(*operands), lambda: otherwise(*operands)) if operands else _cond(pred, then, otherwise)
@@ -40,7 +40,7 @@ def checkpoint(fn):
     """fn with gradients that use less memory.
 
     In a traced function, the values inside fn are not kept for the gradient but recomputed when it needs them, with the same bits. This
-    saves their memory at the cost of one more forward pass through fn. fn returns tensors, or tuples, lists and dicts of them. It may use
+    saves their memory at the cost of one more forward pass through fn. fn returns tensors, or containers of them. It may use
     Variables and random draws as usual. Eagerly it just runs.
     """
 

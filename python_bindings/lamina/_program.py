@@ -9,7 +9,7 @@ import functools
 import json
 
 from . import _border, _core, errors
-from ._structure import DEEPEST, enter
+from ._structure import DEEPEST, enter, is_dataclass, parts_of
 from ._trees import Different, built, constant_of, encoded, is_constant, lost_in, names_of, plain, result_names, take
 from .module import Module, specs_of
 
@@ -195,14 +195,16 @@ class Saver:
             return plain(value)
         if isinstance(value, (Module, _core.optim.Optimizer)):
             return ["object", self.object(value, path, inside)]
-        if type(value) in (list, tuple, dict) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        named = is_dataclass(value) or isinstance(value, tuple) and hasattr(value, "_fields")
+        if named or type(value) in (list, tuple, dict):
             inside = enter(inside, value, "lm.save")
             if type(value) is dict:
                 if not all(type(key) in (str, int, bool, float, type(None)) for key in value):
                     return self.missing(path, "a dict with keys that are no plain values")
                 return ["dict", [[plain(key), self.tree(part, f"{path}.{key}", inside)] for key, part in list(value.items())]]
-            if hasattr(value, "_fields"):
-                return ["named", type(value).__name__, [[field, self.tree(part, f"{path}.{field}", inside)] for field, part in zip(value._fields, value)]]
+            if named:
+                parts = parts_of(value).items() if is_dataclass(value) else zip(value._fields, value)
+                return ["named", type(value).__name__, [[field, self.tree(part, f"{path}.{field}", inside)] for field, part in parts]]
             return ["list" if type(value) is list else "tuple", [self.tree(part, f"{path}.{i}" if path else str(i), inside) for i, part in enumerate(list(value))]]
         return self.missing(path, errors.a_type(value))
 

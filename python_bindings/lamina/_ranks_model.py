@@ -23,7 +23,7 @@ def explain(function, args, kwargs, device, count, hosts):
         raise errors.InvalidArgument("explain: count= needs a GPU to plan for", why=f"the device is {device or 'not given'}", fix='pass device="null:h100", which need not be there')
     if count % hosts:
         raise errors.InvalidArgument(f"explain: {count} ranks cannot be spread over {hosts} hosts", why="each host has the same number", fix="pass a multiple of hosts as count")
-    leaves, structure = flatten((args, kwargs), is_leaf=lambda value: not isinstance(value, (tuple, list, dict)))
+    leaves, structure = flatten((args, kwargs))
     shapes = [list(getattr(leaf, "shape", ())) for leaf in leaves]
     rows = next((shape[0] for shape in shapes if shape), None)
     if not isinstance(rows, int) or rows < count:

@@ -1,9 +1,58 @@
-"""Flattens nested tuples, lists and dicts to a list of leaves, and rebuilds them."""
+"""Containers: tuples, lists, dicts, named tuples and dataclasses. Flattens nested ones to a list of leaves, and rebuilds them."""
 from __future__ import annotations
+
+import copy
 
 from . import errors
 
 DEEPEST, _MOST = 200, 2**17  # limits for levels and containers of one walk, as in python_bindings/src/containers.cpp
+
+
+def is_dataclass(value) -> bool:
+    """Whether a value is an instance of a dataclass. A Module is an object, whatever decorates its class."""
+    return hasattr(type(value), "__dataclass_fields__") and not hasattr(type(value), "_lamina_whole")
+
+
+def is_container(value) -> bool:
+    return isinstance(value, (tuple, list, dict)) or is_dataclass(value)
+
+
+def is_data(value) -> bool:
+    """Whether a value is a leaf among arrays: a list is one of numbers."""
+    return isinstance(value, list) or not is_container(value)
+
+
+def parts_of(value) -> dict | None:
+    """The parts of a container by key, or None for a leaf. Of a dataclass they are its fields that have a value; what its class holds and what only its __init__ takes
+    are no fields."""
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, (tuple, list)):
+        return dict(enumerate(value))
+    if not is_dataclass(value):
+        return None
+    from dataclasses import fields  # there already, where a dataclass is
+    return {field.name: getattr(value, field.name) for field in fields(value) if hasattr(value, field.name)}
+
+
+def with_parts(value, parts):
+    """A container like value, with these parts by key. What a dataclass holds besides its fields is in the new one too."""
+    if isinstance(value, dict):
+        made = copy.copy(value)
+        made.update(parts)
+        return made
+    if isinstance(value, list):
+        return list(parts.values())
+    if isinstance(value, tuple):
+        return type(value)._make(parts.values()) if hasattr(value, "_fields") else tuple(parts.values())
+    return fill(copy.copy(value), parts)
+
+
+def fill(dataclass, parts):
+    """Gives the fields of a dataclass their values."""
+    for name, part in parts.items():
+        object.__setattr__(dataclass, name, part)  # a frozen one has its own
+    return dataclass
 
 
 class _Inside(tuple):
@@ -28,12 +77,13 @@ def enter(inside: tuple, container, what: str) -> tuple:
 
 
 class Structure:
-    """The nesting of leaves. `kind` is None for a leaf, else tuple, list, dict or a named tuple's class."""
+    """The nesting of leaves. `kind` is None for a leaf, else tuple, list, dict, or the class of a named tuple or dataclass; `empty` is a dataclass
+    without its parts."""
 
-    __slots__ = ("kind", "keys", "children")
+    __slots__ = ("kind", "keys", "children", "empty")
 
-    def __init__(self, kind=None, keys=(), children=()):
-        self.kind, self.keys, self.children = kind, keys, children
+    def __init__(self, kind=None, keys=(), children=(), empty=None):
+        self.kind, self.keys, self.children, self.empty = kind, keys, children, empty
 
     @property
     def is_leaf(self) -> bool:
@@ -47,7 +97,7 @@ class Structure:
         return hash((self.kind, self.keys, self.children))
 
 
-def flatten(value, is_leaf=lambda value: not isinstance(value, (tuple, list, dict))):
+def flatten(value, is_leaf=lambda value: not is_container(value)):
     """The leaves in order, and the Structure that unflatten takes."""
     leaves = []
 
@@ -56,11 +106,13 @@ def flatten(value, is_leaf=lambda value: not isinstance(value, (tuple, list, dic
             leaves.append(part)
             return Structure()
         inside = enter(inside, part, "a structure")
+        parts = parts_of(part)
+        children = tuple([walk(v, inside) for v in parts.values()])
         if isinstance(part, dict):
-            items = list(part.items())
-            return Structure(dict, tuple(key for key, _ in items), tuple([walk(v, inside) for _, v in items]))
-        kind = list if isinstance(part, list) else tuple if type(part) is tuple else type(part)
-        return Structure(kind, (), tuple([walk(v, inside) for v in list(part)]))
+            return Structure(dict, tuple(parts), children)
+        if is_dataclass(part):
+            return Structure(type(part), tuple(parts), children, with_parts(part, dict.fromkeys(parts)))
+        return Structure(list if isinstance(part, list) else tuple if type(part) is tuple else type(part), (), children)
 
     return leaves, walk(value, ())
 
@@ -75,6 +127,8 @@ def unflatten(structure: Structure, leaves):
         if node.kind is dict:
             return {key: build(child) for key, child in zip(node.keys, node.children)}
         children = [build(child) for child in node.children]
+        if node.empty is not None:
+            return with_parts(node.empty, dict(zip(node.keys, children)))
         return children if node.kind is list else tuple(children) if node.kind is tuple else node.kind(*children)
 
     return build(structure)

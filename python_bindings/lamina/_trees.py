@@ -10,6 +10,7 @@ import keyword
 import math
 
 from . import _core, errors
+from ._structure import fill
 
 
 def plain(value):
@@ -99,6 +100,8 @@ def built(tree, leaf, custom):
     if kind == "named":
         values = {field: built(part, leaf, custom) for field, part in rest[1]}
         made = custom.get(rest[0]) or _tuple_class(rest[0], tuple(values))
+        if hasattr(made, "__dataclass_fields__"):
+            return fill(made.__new__(made), values)
         return values if made is None else made(**values)
     return leaf(tree)
 

@@ -5,7 +5,7 @@ import atexit
 import os
 
 from . import _border, _core, _elsewhere, _habits, errors
-from ._structure import Structure, flatten, unflatten
+from ._structure import Structure, flatten, is_container, is_data, unflatten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class _Form:
             raise errors.InvalidArgument("Dataset: the elements differ in structure", why="one is nested in another way than the first", fix="return the same tuple or dict every time")
         if dtypes is None:
             return [_tensor(leaf) for leaf in leaves]
-        wanted, of_dtypes = flatten(dtypes, is_leaf=lambda value: not isinstance(value, (tuple, list, dict)))
+        wanted, of_dtypes = flatten(dtypes)
         if not _alike(structure, of_dtypes):
             raise errors.InvalidArgument(f"host_map: {len(wanted)} dtypes for {len(leaves)} values", why="each value has its dtype, nested as the values are", fix="pass them as the function returns them")
         return [_core.astype(_tensor(leaf), dtype) for leaf, dtype in zip(leaves, wanted)]
@@ -133,7 +133,7 @@ class _Form:
 def _is_leaf(value) -> bool:
     if isinstance(value, list):  # of numbers; or of a loader's tensors
         return not any(hasattr(part, "shape") or isinstance(part, (tuple, dict)) for part in value)
-    return not isinstance(value, (tuple, dict))
+    return not is_container(value)
 
 
 def _alike(a, b) -> bool:
@@ -204,7 +204,7 @@ class Dataset:
         (nested arbitrarily), all with the same number of rows; elements have the same structure. Raises InvalidArgument when the
         numbers of rows differ.
         """
-        leaves, structure = flatten(tensors, is_leaf=lambda value: not isinstance(value, (tuple, dict)))
+        leaves, structure = flatten(tensors, is_leaf=is_data)
         leaves = [_core.constant(leaf) for leaf in leaves]
         return cls(_core.data.Dataset.from_tensor_slices(leaves), _Form(structure, [(tuple(leaf.shape)[1:], leaf.dtype) for leaf in leaves]))
 

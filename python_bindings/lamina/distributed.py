@@ -10,7 +10,7 @@ import sys
 
 from . import _border, _core, errors
 from ._data_parallel import DataParallel
-from ._structure import flatten, unflatten
+from ._structure import flatten, is_data, unflatten
 
 __all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "data_parallel", "host_all_gather", "host_all_reduce", "host_broadcast", "rank", "reduce_scatter", "send_receive",
            "set_step", "shard", "size"]
@@ -166,7 +166,7 @@ class _Shard:
 
     def __iter__(self):
         for batch in self._batches:
-            leaves, structure = flatten(batch, is_leaf=lambda value: not isinstance(value, (tuple, dict)))
+            leaves, structure = flatten(batch, is_leaf=is_data)
             rows = {leaf.shape[0] if getattr(leaf, "shape", ()) else None for leaf in leaves}
             if len(rows) != 1 or None in rows:
                 raise errors.InvalidArgument("shard: the arrays of a batch have different numbers of rows", why="a batch is cut along the first axis of all its arrays",

@@ -1,13 +1,15 @@
 """Module: Variables, other Modules and traced functions in attributes. What layers and saved programs share."""
 from __future__ import annotations
 
-from . import _border, _core, _pickle, _state
-from ._structure import flatten, unflatten
+from . import _border, _core, _pickle, _state, _structure
+from ._structure import flatten, is_container, unflatten
 
 
 class Module:
-    """Base of objects with state. Variables and Modules in attributes are found automatically, also inside lists, tuples and dicts. lm.save
-    saves a Module with its traced methods (@lm.function)."""
+    """Base of objects with state. Variables and Modules in attributes are found automatically, also inside lists, tuples, dicts and
+    dataclasses. lm.save saves a Module with its traced methods (@lm.function)."""
+
+    _lamina_whole = True
 
     _trainable = True
     # Attributes whose contents have names of their own, and those that hold no part of the module.
@@ -18,7 +20,7 @@ class Module:
         pass
 
     def __setattr__(self, name, value):
-        if isinstance(value, _PARTS) or isinstance(self.__dict__.get(name), _PARTS):
+        if _is_inside(value) or _is_inside(self.__dict__.get(name)):
             _core.trainable_changed()  # models look whether their traced steps are still those of their parts
         super().__setattr__(name, value)
 
@@ -91,8 +93,8 @@ class Module:
         return _paths(self)
 
 
-_CONTAINERS = (list, tuple, dict)
-_PARTS = (Module, _core.Variable, *_CONTAINERS)
+def _is_inside(value) -> bool:
+    return isinstance(value, (Module, _core.Variable)) or is_container(value)
 
 
 def specs_of(value, open_rows=False):
@@ -108,16 +110,16 @@ def specs_of(value, open_rows=False):
 
 
 def contents(container):
-    return container.values() if isinstance(container, dict) else container
+    return container if isinstance(container, (list, tuple)) else container.values() if isinstance(container, dict) else _structure.parts_of(container).values()
 
 
 def _children(module, containers=None):
-    """Modules and Variables in the attributes, in order, through lists, tuples and dicts; each once."""
+    """Modules and Variables in the attributes, in order, through containers; each once."""
     seen = set()
     waiting = [value for name, value in reversed(list(vars(module).items())) if name not in module._not_inside]
     while waiting:
         value = waiting.pop()
-        if not isinstance(value, (Module, _core.Variable, *_CONTAINERS)) or id(value) in seen:
+        if not _is_inside(value) or id(value) in seen:
             continue
         seen.add(id(value))
         if isinstance(value, (Module, _core.Variable)):
@@ -130,7 +132,7 @@ def _children(module, containers=None):
 
 
 def parts_of(module, containers=None) -> list:
-    """The module, and all Modules and Variables inside, each once. The lists and dicts that were looked through are added to `containers`, each with its contents."""
+    """The module, and all Modules and Variables inside, each once. The containers that were looked through are added to `containers`, each with its contents."""
     found, waiting = {id(module): module}, [module]
     while waiting:
         for child in _children(waiting.pop(), containers):
@@ -165,7 +167,7 @@ def _paths(module) -> dict:
     found, seen, waiting = {}, set(), [(module, ())]
     while waiting:
         value, path = waiting.pop()
-        if not isinstance(value, (Module, _core.Variable, *_CONTAINERS)) or id(value) in seen:
+        if not _is_inside(value) or id(value) in seen:
             continue
         seen.add(id(value))
         if isinstance(value, _core.Variable):
@@ -174,8 +176,7 @@ def _paths(module) -> dict:
         if isinstance(value, Module):
             parts = [(inside, path if name in value._unnamed else (*path, name)) for name, inside in list(vars(value).items()) if name not in value._not_inside]
         else:
-            items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-            parts = [(inside, (*path, str(key))) for key, inside in items]
+            parts = [(inside, (*path, str(key))) for key, inside in _structure.parts_of(value).items()]
         waiting.extend(reversed(parts))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 
 from . import _border, _core, errors
+from ._structure import is_dataclass, parts_of
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -30,9 +31,8 @@ def _format(value, tensors, nested=False, inside=()) -> str:
         if hasattr(value, "_fields"):
             return f"{type(value).__name__}({', '.join(f'{n}={p}' for n, p in zip(value._fields, parts))})"
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-    fields = getattr(type(value), "__dataclass_fields__", None)
-    if fields is not None and not isinstance(value, type):
-        return f"{type(value).__name__}({', '.join(f'{n}={_format(getattr(value, n), tensors, True, inside)}' for n in fields)})"
+    if is_dataclass(value):
+        return f"{type(value).__name__}({', '.join(f'{n}={_format(part, tensors, True, inside)}' for n, part in parts_of(value).items())})"
     return _core._escaped_format(repr(value) if nested else str(value))
 
 

@@ -6,7 +6,8 @@ import sys
 
 from . import _border, _core, errors
 from ._callee import callee
-from .vmap import _fill, _join, _map, _parts, _Slot
+from ._structure import parts_of
+from .vmap import _fill, _join, _map, _Slot
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -60,10 +61,10 @@ class _Leaves:
                 if not _has_derivative(leaf):
                     raise _no_derivative(self.what, path, part, leaf)
                 return
-            inside = _parts(place)
+            inside = parts_of(place)
             if inside is None:
                 return  # it has no derivative
-            given = _parts(part)
+            given = parts_of(part)
             if given is None or given.keys() != inside.keys() or _kind(place) is not _kind(part):
                 raise errors.InvalidArgument(f"{self.what}: {path} is {_in_words(part, given)}, {of} has {_in_words(place, inside)} there", why="they are taken in pairs, by key and by position",
                                              fix=f"pass the structure of {of}")

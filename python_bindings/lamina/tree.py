@@ -1,4 +1,4 @@
-"""Structures of tensors: tuples, lists, dicts and named tuples, nested, as lists of leaves. None is a leaf without a value, which map leaves as it is."""
+"""Structures of tensors: tuples, lists, dicts, named tuples and dataclasses, nested, as lists of leaves. None is a leaf without a value, which map leaves as it is."""
 from __future__ import annotations
 
 import builtins
@@ -60,8 +60,8 @@ def _ordered(tree, shape):
     """The leaves of a tree in the order of another's keys."""
     if shape.is_leaf:
         return [tree]
-    parts = [tree[key] for key in shape.keys] if shape.kind is dict else list(tree)
-    return [leaf for part, child in builtins.zip(parts, shape.children) for leaf in _ordered(part, child)]
+    parts = _structure.parts_of(tree)
+    return [leaf for key, child in builtins.zip(shape.keys or parts, shape.children) for leaf in _ordered(parts[key], child)]
 
 
 _border.guard(globals())

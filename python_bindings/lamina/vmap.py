@@ -1,12 +1,11 @@
 """vmap: maps a function of one model, or of one example, over a stack of them."""
 from __future__ import annotations
 
-import copy
 import functools
 
 from . import _border, _core, errors
 from ._callee import callee, traced
-from ._structure import enter
+from ._structure import enter, parts_of, with_parts
 
 
 def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
@@ -110,43 +109,11 @@ def _parameter_names(fn) -> tuple:
     return code.co_varnames[: code.co_argcount] if code is not None and not hasattr(fn, "__self__") else ()
 
 
-def _fields(value):
-    """The names of a dataclass instance's fields, or None. Importing the module dataclasses would be slow."""
-    return None if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", None)
-
-
-def _parts(value):
-    """The parts of a container by key, or None for a leaf."""
-    if isinstance(value, dict):
-        return dict(value)
-    if isinstance(value, (tuple, list)):
-        return dict(enumerate(value))
-    fields = _fields(value)
-    return None if fields is None else {name: getattr(value, name) for name in fields}
-
-
-def _with_parts(value, parts):
-    """A container like value, with these parts."""
-    if isinstance(value, dict):
-        out = copy.copy(value)
-        out.update(parts)
-        return out
-    if isinstance(value, list):
-        return list(parts.values())
-    if isinstance(value, tuple):
-        return tuple(parts.values()) if type(value) is tuple else type(value)(*parts.values())
-    out = copy.copy(value)
-    for name, part in parts.items():
-        object.__setattr__(out, name, part)
-    return out
-
-
 def _map(value, axes, path, what, take, inside=()):
     """value with each leaf replaced by take(leaf, axis, path); axes is an axis, None, or a structure that matches the beginning of
     value's."""
     if axes is not None and not isinstance(axes, int):
-        wanted = _parts(axes)
-        parts = _parts(value)
+        wanted, parts = parts_of(axes), parts_of(value)
         if wanted is None:
             raise errors.TypeMismatch(f"vmap: {what} has {errors.shown(axes)} for {path}", why="an axis is an integer or None", fix="pass an integer, None, or a structure of them")
         if parts is None or wanted.keys() != parts.keys():
@@ -154,14 +121,14 @@ def _map(value, axes, path, what, take, inside=()):
             raise errors.InvalidArgument(f"vmap: {what} does not have the structure of {path}", why=f"it has {len(wanted)} parts: {', '.join(map(str, wanted))}; {path} has {have}",
                                          fix="pass an axis for all of it, or a structure with the same keys and lengths")
         inside = enter(inside, value, path)
-        return _with_parts(value, {key: _map(part, wanted[key], _join(path, key, value), what, take, inside) for key, part in parts.items()})
+        return with_parts(value, {key: _map(part, wanted[key], _join(path, key, value), what, take, inside) for key, part in parts.items()})
     if isinstance(axes, bool):
         raise errors.TypeMismatch(f"vmap: {what} has {errors.shown(axes)} for {path}", why="an axis is an integer or None", fix="pass 0 for the first axis")
-    parts = _parts(value)
+    parts = parts_of(value)
     if parts is None:
         return take(value, axes, path)
     inside = enter(inside, value, path)
-    return _with_parts(value, {key: _map(part, axes, _join(path, key, value), what, take, inside) for key, part in parts.items()})
+    return with_parts(value, {key: _map(part, axes, _join(path, key, value), what, take, inside) for key, part in parts.items()})
 
 
 def _join(path, key, container):
@@ -172,10 +139,8 @@ def _fill(value, tensors):
     """value with each slot replaced by its tensor."""
     if isinstance(value, _Slot):
         return tensors[value.index]
-    parts = _parts(value)
-    if parts is None:
-        return value
-    return _with_parts(value, {key: _fill(part, tensors) for key, part in parts.items()})
+    parts = parts_of(value)
+    return value if parts is None else with_parts(value, {key: _fill(part, tensors) for key, part in parts.items()})
 
 
 _border.guard(globals())

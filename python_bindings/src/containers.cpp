@@ -16,9 +16,29 @@ constexpr size_t kMostParts = 1u << 20;       // of all containers in one walk
 constexpr size_t kMostElements = kMostParts;  // of an iterable
 
 // Looked up in the type's classes: an attribute that is missing costs an AttributeError, for every array of every call.
-bool has_dataclass_fields(PyObject* o) {
-  static PyObject* const name = PyUnicode_InternFromString("__dataclass_fields__");
-  return !PyType_Check(o) && _PyType_Lookup(Py_TYPE(o), name);
+bool is_dataclass(PyObject* o) {
+  static PyObject* const fields = PyUnicode_InternFromString("__dataclass_fields__");
+  static PyObject* const whole = PyUnicode_InternFromString("_lamina_whole");  // a Module is an object, whatever decorates its class
+  return !PyType_Check(o) && _PyType_Lookup(Py_TYPE(o), fields) && !_PyType_Lookup(Py_TYPE(o), whole);
+}
+
+// The names and values of a dataclass's fields. Those without a value, of its class, and only for its __init__ are no parts.
+void add_fields(PyObject* o, Parts& out) {
+  static PyObject* const instance_field = nb::object(nb::module_::import_("dataclasses").attr("_FIELD")).release().ptr();
+  const nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
+  const nb::dict fields = nb::borrow<nb::dict>(type.attr("__dataclass_fields__"));
+  for (const auto& [key, field] : fields) {
+    if (!field.attr("_field_type").is(instance_field)) continue;
+    const nb::object name = nb::borrow(key);
+    nb::object value = nb::steal(PyObject_GetAttr(o, name.ptr()));
+    if (!value.is_valid()) {
+      if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw_python_error();
+      PyErr_Clear();
+      continue;
+    }
+    out.keys.push_back(name);
+    out.values.push_back(std::move(value));
+  }
 }
 
 [[noreturn]] void refuse(const char* what, const std::string& found, const char* why, const char* fix) {
@@ -51,7 +71,7 @@ Container container_of(PyObject* o) {
   if (PyDict_Check(o)) return Container::dict;
   if (PySlice_Check(o)) return Container::slice;
   if (is_tensor(o) || is_variable(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || o == Py_None) return Container::none;
-  return has_dataclass_fields(o) ? Container::dataclass : Container::none;
+  return is_dataclass(o) ? Container::dataclass : Container::none;
 }
 
 Container plain_container_of(PyObject* o) {
@@ -85,12 +105,7 @@ Parts parts_of(nb::handle container, Container kind) {
       for (PyObject* part : {s->start, s->stop, s->step}) out.values.push_back(nb::borrow(part));
       break;
     }
-    case Container::dataclass: {
-      const nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
-      out.keys = elements_of(type.attr("__dataclass_fields__"));
-      for (const nb::object& field : out.keys) out.values.push_back(nb::getattr(container, field));
-      break;
-    }
+    case Container::dataclass: add_fields(o, out); break;
   }
   return out;
 }

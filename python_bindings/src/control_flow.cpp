@@ -90,10 +90,22 @@ class Packer {
       out.form += list ? "]" : parts.size() == 1 && !named ? ",)" : ")";
       return with_parts(value, kind, {}, parts);
     }
+    if (kind == Container::dataclass) {
+      Walk::Inside container(walk_, value, kind);
+      Parts& parts = container.parts;
+      out.form += cat(nb::cast<std::string>(value.type().attr("__name__")), '(');
+      for (size_t i = 0; i < parts.values.size(); ++i) {
+        const std::string name = nb::cast<std::string>(parts.keys[i]);
+        out.form += cat(i ? ", " : "", name, '=');
+        parts.values[i] = convert(parts.values[i], cat(path, '.', name), out);
+      }
+      out.form += ')';
+      return with_parts(value, kind, parts.keys, parts.values);
+    }
     if (is_array(o)) return leaf(to_tensor(value), path, out);
     throw_type_error(cat(what_, ": ", a_type(o), path.empty() ? "" : cat(" at ", path), " is not a tensor"),
                      "loop variables and results of branches and bodies are tensors",
-                     "pass tensors, numbers, None, and tuples, lists and dicts of them");
+                     "pass tensors, numbers, None, and tuples, lists, dicts and dataclasses of them");
   }
 
   const char* what_;
@@ -198,7 +210,8 @@ void bind_control_flow(nb::module_& m) {
   m.def("cond", &cond, nb::arg("pred"), nb::arg("then"), nb::arg("otherwise"),
         "then() where pred (one bool) is true, else otherwise().\n\nWhile a function is traced both are traced, and the graph runs the one "
         "that pred chooses then. Both must return the same structure of\n"
-        "tensors (tuples, lists, dicts, None) with the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A "
+        "tensors (tuples, lists, dicts, dataclasses, None) with the same dtypes and shapes; anything else raises InvalidArgument or "
+        "TypeMismatch. A "
         "Python bool chooses while tracing.");
   m.def("checkpoint", &checkpoint, nb::arg("body"));
   m.def("while_loop", &while_loop, nb::arg("condition"), nb::arg("body"), nb::arg("init").none(),

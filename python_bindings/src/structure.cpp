@@ -196,7 +196,11 @@ void Flattener::add_container(nb::handle value, Container kind, const std::strin
     case Container::dataclass:
       key += 'D';
       add_object(value.type());
-      for (size_t i = 0; i < n; ++i) add(parts.values[i], want_names_ ? inside("." + nb::cast<std::string>(parts.keys[i])) : path);
+      for (size_t i = 0; i < n; ++i) {
+        add_text(parts.keys[i].ptr());
+        add(parts.values[i], want_names_ ? inside("." + nb::cast<std::string>(parts.keys[i])) : path);
+      }
+      key += '}';
       return;
     case Container::named_tuple: add_object(value.type()); break;
     case Container::list:

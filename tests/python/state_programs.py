@@ -178,7 +178,8 @@ class Program:
         value = f"{self.expression()} % 97"
         return self.add(self.pick(f"l.append({value})", f"l.append({value})", "l.pop()", f"l.insert(0, {value})", f"l.extend([{value}, 1])", "m = l", f"l = [{value}, 1, 2]", "o.w = l", f"d['new'] = {value}", "d.pop('new', 0)",
                                   f"seen.add({self.number()})", "del l[-1]", f"o = {self.box}({value}, [1, 2])", "l = list(m)", f"d = {{'x': {value}, 'y': {{'z': 1}}}}", "q = l.pop()", "t = o",
-                                  "q = next(it)", f"late = {value}", "l.clear()", "e = d['y']", "d['y'] = e", "l += [1]"))
+                                  "q = next(it)", f"late = {value}", "l.clear()", "e = d['y']", "d['y'] = e", "l += [1]", "o = t", f"t = Data({value}, [3, {self.number()}])",
+                                  f"t = Data({value}, o.w)", f"t = dataclasses.replace(t, v={value})" if self.box == "Data" else "t = o", "t = Data(t.v, list(o.w))", f"t = tell(0) or o if {self.condition()} else t"))
 
     def loop(self, size):
         self.loops += 1

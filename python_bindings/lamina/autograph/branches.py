@@ -1,13 +1,16 @@
 """Branches: if statements and conditional expressions whose condition is a tensor, as lm.cond."""
 from __future__ import annotations
 
+import copy
+
 from .. import _core, errors
+from .._structure import fill, parts_of, with_parts
 from . import state
 from .lists import GrowingList
 from .numbers import alone, as_number, takes
 from .places import is_users_code, located
 from .reach import same_parts
-from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
+from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, has_parts, in_graph, is_container, is_state, made, same, zeros_like
 
 
 def if_(test, body, orelse, get_state, set_state, names, merged):
@@ -38,7 +41,9 @@ class _Branches:
         self.places = {}   # branch -> {(holder's number, key): value}
 
     def run(self, test):
+        noted = len(state.aliases())
         while True:
+            del state.aliases()[noted:]
             self.results.clear()
             self.places.clear()
             try:
@@ -58,8 +63,8 @@ class _Branches:
         values = [self.merge(label, first, second, chosen.get(label)) for label, first, second in zip(self.labels(True), self.values(True), self.values(False))]
         self.set_state((*values[:self.merged], *self.start[self.merged:]))
         self.put(values[self.merged:])
-        for old, new, label, _, _ in self.pairs.values():
-            if old is not None:
+        for held, new, label, _, _ in self.pairs.values():
+            for old in held:
                 state.note_alias(old, new, label)
 
     def merge(self, label, first, second, chosen):
@@ -72,11 +77,10 @@ class _Branches:
             return self.copied(label, second if type(first) is Undefined else first, chosen)
         if type(first) is GrowingList:
             return GrowingList(*chosen)
-        if isinstance(first, tuple) and chosen is not None:
-            parts = [self.merge(label, *parts) for parts in zip(first, second, chosen)]
-            return type(first)._make(parts) if hasattr(first, "_fields") else tuple(parts)
-        if not is_container(first) or chosen is None:
+        if chosen is None or not has_parts(first):
             return first if chosen is None else chosen
+        if not is_container(first):
+            return with_parts(first, self.merged_parts(label, *map(parts_of, (first, second, chosen))))
         return self.paired(label, first, second, chosen)
 
     def copied(self, label, value, chosen):
@@ -86,26 +90,32 @@ class _Branches:
         if type(value) is GrowingList:
             return GrowingList(*chosen)
         for old, new in zip(containers_in(value), containers_in(chosen)):
-            state.note_alias(old, new, "the list or dict that is returned")
+            state.note_alias(old, new, "what is returned")
         return chosen
 
     def paired(self, label, first, second, chosen):
-        """A new container in place of one from each branch; objects that held one of them get the new one."""
+        """A new container in place of one from each branch. What something else holds too must not be changed from now on, nor the new one."""
         for which, mine, other in ((0, first, second), (1, second, first)):
             known = self.pairs.get((which, id(mine)))
-            if known is not None and known[3 + which] is not other or known is None and self.guard.reach.knows(mine) and not self.was_there(label, mine):
+            if known is not None and known[3 + which] is not other:
                 self.refuse_alias(label)
         if (0, id(first)) in self.pairs:
             return self.pairs[0, id(first)][1]
-        made = [] if type(first) is list else {}
-        old = next((v for v in (first, second) if self.guard.reach.knows(v)), None)
-        self.pairs[0, id(first)] = self.pairs[1, id(second)] = (old if id(old) in self.shared else None, made, label, second, first)
+        made = [] if type(first) is list else {} if type(first) is dict else copy.copy(first)
+        held = [v for v in (first, second) if self.guard.reach.knows(v) and (id(v) in self.shared or not self.was_there(label, v))]
+        self.pairs[0, id(first)] = self.pairs[1, id(second)] = (held, made, label, second, first)
         mine, other = self.contents[True, id(first)], self.contents[False, id(second)]  # as they were in their branches
+        merged = self.merged_parts(label, mine, other, parts_of(chosen))
         if type(first) is list:
-            made.extend(self.merge(label, *parts) for parts in zip(mine, other, chosen))
+            made.extend(merged.values())
+        elif type(first) is dict:
+            made.update(merged)
         else:
-            made.update((k, self.merge(label, mine[k], other[k], chosen[k])) for k in mine)
+            fill(made, merged)
         return made
+
+    def merged_parts(self, label, *parts):
+        return {key: self.merge(label, *(of[key] for of in parts)) for key in parts[0]}
 
     def was_there(self, label, value):
         """Whether a container was in this name or place before the branches."""
@@ -113,8 +123,8 @@ class _Branches:
         return any(value is v for v in containers_in(before))
 
     def refuse_alias(self, label):
-        error = errors.InvalidArgument(f"'{label}' becomes another name of a list or dict in one branch of an if", why="the condition is a tensor, so what follows is one graph, in which a name means one object",
-                                       fix="copy it, as in list(x) or dict(x), or make the condition a Python value")
+        error = errors.InvalidArgument(f"'{label}' becomes another name of a list, dict or object in one branch of an if", why="the condition is a tensor, so what follows is one graph, in which a name means one object",
+                                       fix="copy it, as in list(x), dict(x) or copy.copy(x), or make the condition a Python value")
         located(error, self.function)
 
     def put(self, values):
@@ -164,7 +174,7 @@ class _Branches:
             both = len(self.places) == 2
             if both:
                 self.check_structure(way)
-            self.contents.update(((way, id(c)), c.copy()) for v in self.values(way) if is_state(v) for c in containers_in(v))
+            self.contents.update(((way, id(c)), parts_of(c)) for v in self.values(way) if is_state(v) for c in containers_in(v))
             out = self.outputs(way)
             if both:
                 _compare(self.labels(way), {w: self.values(w) for w in (True, False)}, self.hints, self.function)
@@ -194,7 +204,7 @@ class _Branches:
 
     def unmoved(self, value):
         """Whether a name or place still has the same object, whose contents are compared separately."""
-        return isinstance(value, (list, dict, GrowingList)) and self.guard.reach.knows(value)
+        return (isinstance(value, (list, dict, GrowingList)) or is_container(value)) and self.guard.reach.knows(value)
 
     def check_structure(self, way):
         """Checks that both branches leave the same dict keys, list lengths and attributes."""
@@ -209,7 +219,7 @@ class _Branches:
 
 
 def _holds_containers(value) -> bool:
-    return is_container(value) or isinstance(value, tuple) and any(map(_holds_containers, value))
+    return next(containers_in(value), None) is not None
 
 
 def _differs(holder, first, second):
@@ -253,7 +263,7 @@ def _compare(names, results, hints, function):
         if isinstance(first, list) and isinstance(second, list) and len(first) != len(second):
             raise errors.InvalidArgument(f"the list '{name}' has {_count(first)} in one branch of an if and {_count(second)} in the other", where=f"in {function}",
                                          why="the condition is a tensor, so what follows is one graph for both branches", fix="append in both branches, or in a loop over tensors, where a list may grow by what the data say")
-        if first is not second and isinstance(first, (list, dict)) and isinstance(second, (list, dict)) and ("moved", name) not in hints:
+        if first is not second and is_container(first) and is_container(second) and ("moved", name) not in hints:
             again["moved", name] = True
         if not is_state(first) or not is_state(second):
             if type(first) is Undefined or type(second) is Undefined or same(first, second):

@@ -12,7 +12,7 @@ import types
 import weakref
 
 from .. import _core
-from .._structure import enter
+from .._structure import enter, parts_of, with_parts
 from . import runtime
 from .lists import GrowingList
 from .places import is_generated
@@ -20,6 +20,7 @@ from .python_functions import lookup
 from .source import NoSource, function_node
 from .state import Trace
 from .transform import AG, convert
+from .values import has_parts
 
 _codes: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # original code -> {its file: converted code}: equal code may stand in several files
 _lock = threading.RLock()
@@ -196,15 +197,11 @@ def _delivered(result, inside=()):
     """A result with lists that grew in loops replaced by tensors."""
     if type(result) is GrowingList:
         return result.buffer
-    if type(result) in (list, tuple, dict):
-        inside = enter(inside, result, "a result")
-    if type(result) in (list, tuple):
-        parts = [_delivered(v, inside) for v in result]
-        return result if all(a is b for a, b in zip(parts, result)) else type(result)(parts)
-    if type(result) is dict:
-        parts = {k: _delivered(v, inside) for k, v in result.items()}
-        return result if all(parts[k] is v for k, v in result.items()) else parts
-    return result
+    if not has_parts(result):
+        return result
+    inside, parts = enter(inside, result, "a result"), parts_of(result)
+    made = {key: _delivered(part, inside) for key, part in parts.items()}
+    return result if all(made[key] is part for key, part in parts.items()) else with_parts(result, made)
 
 
 def why_not_here() -> str | None:

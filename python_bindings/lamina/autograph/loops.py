@@ -95,7 +95,9 @@ class _GraphLoop:
         self.numbers = set()  # while dtypes_met() tries: the names whose values stay Python numbers
 
     def run(self):
+        noted = len(state.aliases())
         while True:
+            del state.aliases()[noted:]
             self.prepare()
             state.loops().append(self)
             try:
@@ -176,16 +178,17 @@ class _GraphLoop:
             return value
         if name in self.growing:
             return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
-        if type(given[name]) is list:
-            self.lists[id(given[name])] = name
-            self.kept.append(given[name])
-        return given[name]
+        own = frozen(given[name])  # nothing else holds its containers
+        if type(own) is list:
+            self.lists[id(own)] = name
+            self.kept.append(own)
+        return own
 
     def enter(self, given):
-        values = [self.value_in(given, n, value) for n, value in zip(self.labels, self.start)]
-        self.entered = values
-        self.set_state(tuple(values[:len(self.names)]))
-        for (holder, key, _, _), value in zip(self.places.values(), values[len(self.names):]):
+        values, count = [self.value_in(given, n, value) for n, value in zip(self.labels, self.start)], len(self.names)
+        self.set_state(tuple(values[:count]))
+        self.entered = values[count:]  # of the places
+        for (holder, key, _, _), value in zip(self.places.values(), self.entered):
             holder.put(key, value)
 
     def traced(self, given, run):
@@ -200,7 +203,7 @@ class _GraphLoop:
                 parts = zip(self.names, self.values, self.get_state())
                 raise _Met({n: now.dtype for n, before, now in parts if n in self.numbers and isinstance(now, (Tensor, Variable)) and takes(before, now.dtype)})
             self.look_for_changes(guard, again)
-            for (holder, key, label, _), value in zip(self.places.values(), self.entered[len(self.names):]):
+            for (holder, key, label, _), value in zip(self.places.values(), self.entered):
                 if same_value(holder.parts(holder.read())[key], value):
                     self.guard.refuse_once(label)
             now = [*self.get_state(), *(h.parts(h.read())[k] for h, k, _, _ in self.places.values())]
@@ -247,7 +250,7 @@ class _GraphLoop:
     def after_body(self, given, now):
         """The carried values after an iteration. If they change what must hold at the start, the body is traced again."""
         again, out, function = {}, {}, self.function
-        self.check_aliases(given, now)
+        self.check_aliases(now)
         for name, before, value in zip(self.labels, self.start, now):
             if name in self.fixed:
                 if is_container(before) and value is not before and is_state(before) and is_state(value):
@@ -277,17 +280,16 @@ class _GraphLoop:
             raise Again(again)
         return out
 
-    def check_aliases(self, given, now):
+    def check_aliases(self, now):
         """Checks that a container which a body stores has only one name or place, because the graph carries contents, not identity."""
         seen = {}
         for name, before, value in zip(self.labels, self.start, now):
             if name in self.fixed and value is before or self.returns_the_result and name.startswith("return_value"):
                 continue
-            entered = {id(v) for v in containers_in(given[name])} if name in given else ()
             for part in containers_in(value) if is_state(value) else ():
-                if id(part) in seen or self.guard.reach.knows(part) and id(part) not in entered:
-                    error = errors.InvalidArgument(f"'{name}' becomes another name of a list or dict in a loop of the graph", why="what the loop carries is what is in it, not which object it is",
-                                                   fix="copy it, as in list(x) or dict(x)")
+                if id(part) in seen or self.guard.reach.knows(part):
+                    error = errors.InvalidArgument(f"'{name}' becomes another name of a list, dict or object in a loop of the graph", why="what the loop carries is what is in it, not which object it is",
+                                                   fix="copy it, as in list(x), dict(x) or copy.copy(x)")
                     located(error, self.function)
                 seen[id(part)] = part
 

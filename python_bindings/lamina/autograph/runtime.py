@@ -15,7 +15,7 @@ from .lists import GrowingList
 from .loops import append, for_, refuse_items_of, while_
 from .numbers import alone, takes
 from .python_functions import BUILTINS, HEADS, check_key, contains, item, items, not_in
-from .values import Again, Tensor, Undefined, Variable, boolean as _boolean, boolean_of as _boolean_of, describe, in_graph, is_state, returned, value_of
+from .values import Again, Tensor, Undefined, Variable, boolean as _boolean, boolean_of as _boolean_of, describe, has_parts, in_graph, is_state, returned, value_of
 
 
 # --- conditions: only their truth matters ---
@@ -100,7 +100,7 @@ def _selected(name, value, rest, dtype):
         other = rest()
         if type(other).__module__ == "numpy" and other.ndim == 0:
             other = other.item()
-        if not is_state(other) or isinstance(other, (tuple, list, dict, GrowingList)):
+        if not is_state(other) or has_parts(other) or type(other) is GrowingList:
             _refuse_operand(name, other)
         if type(other) in (int, float) and value.dtype != _core.bool and takes(other, dtype):
             return other

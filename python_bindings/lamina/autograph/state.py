@@ -6,17 +6,18 @@ state of the branch or loop, or an error at their line. A Trace handles changes 
 from __future__ import annotations
 
 import types
-import dataclasses
 import functools
+import operator
 import sys
 import threading
 import weakref
 
-from .. import _core, errors
+from .. import _core, _structure, errors
+from .._structure import is_dataclass, parts_of
 from .places import is_state_code, is_users_code, line_of_raise, running_line, text_at
 from .lists import Grows
 from .reach import _Globals, Reach, same_parts, same_value
-from .values import Again, containers_in, is_container, is_state
+from .values import Again, containers_in, has_parts, is_container, is_state
 
 _local = threading.local()
 _known = weakref.WeakKeyDictionary()  # code of a branch -> paths of its changes in earlier traces
@@ -191,22 +192,24 @@ def known_to_a_body(value):
 
 
 def shared_containers(values) -> set:
-    """The ids of lists and dicts in a frame's values (a tuple, fresh from get_state) that have other references too."""
+    """The ids of containers in a frame's values (a tuple, fresh from get_state) that have other references too."""
     out = set()
 
     def look(value, count, own):
-        if not is_container(value) and not isinstance(value, tuple) or id(value) in out:
+        if not has_parts(value) or id(value) in out:
             return
-        if count > own and not isinstance(value, tuple):
+        if count > own and is_container(value):
             out.update(id(v) for v in containers_in(value)) if is_state(value) else out.add(id(value))
             return
-        for key in value if type(value) is dict else range(len(value)):
-            count = sys.getrefcount(value[key])
-            look(value[key], count, 2)
+        part_of = getattr if is_dataclass(value) else operator.getitem
+        for key in list(parts_of(value)):
+            count = sys.getrefcount(part_of(value, key))
+            look(part_of(value, key), count, 2)
 
+    kept = {id(value) for loop in loops() for value in loop.kept}
     for i in range(len(values)):  # the name's cell, the tuple and the count itself; the user's caller holds two more
         count = sys.getrefcount(values[i])
-        look(values[i], count, 3 + 2 * is_an_argument(values[i]))
+        look(values[i], count, 3 + 2 * is_an_argument(values[i]) + (id(values[i]) in kept))
     return out
 
 
@@ -263,10 +266,10 @@ class Trace:
 
     def _check_aliases(self):
         for old, was, new, made, name, where in self.aliases:
-            if not same_parts(_parts(old), was) or not same_parts(_parts(new), made):
+            if not same_parts(parts_of(old), was) or not same_parts(parts_of(new), made):
                 self._undo()
                 raise errors.ConversionFailed(f"'{name}' is changed after a branch or loop of the graph, of which one way made it a {type(new).__name__} of its own", where,
-                                              "on the other way something else holds the same object, and Python would change that too", "copy it before, as in list(x) or dict(x)")
+                                              "on the other way something else holds the same object, and Python would change that too", "copy it before, as in list(x), dict(x) or copy.copy(x)")
 
     def _undo(self):
         for holder, parts in reversed([(h, p) for h, p, _, _ in self.carried.values()]):
@@ -274,20 +277,12 @@ class Trace:
 
     def _leaves(self, value, out):
         """Containers in arguments are copies for this call; objects in them are not."""
-        if isinstance(value, (list, tuple)):
-            self.own.add(id(value))
-            for v in value:
-                self._leaves(v, out)
-        elif isinstance(value, dict):
-            self.own.add(id(value))
-            for v in value.values():
-                self._leaves(v, out)
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            self.own.update((id(value), id(getattr(value, "__dict__", None))))
-            for f in dataclasses.fields(value):
-                self._leaves(getattr(value, f.name, None), out)
-        else:
+        if not _structure.is_container(value):
             out.append(value)
+            return out
+        self.own.update((id(value), id(getattr(value, "__dict__", None))))
+        for part in parts_of(value).values():
+            self._leaves(part, out)
         return out
 
     def _check(self):
@@ -327,8 +322,12 @@ def note(holder, key, before):
 
 def note_alias(old, new, name):
     """A branch or loop replaced a container that has other references: from now on neither may be changed."""
-    if _traces():
-        _traces()[-1].aliases.append((old, _parts(old), new, _parts(new), name, running_line()))
+    aliases().append((old, parts_of(old), new, parts_of(new), name, running_line()))
+
+
+def aliases() -> list:
+    """What note_alias noted. Attempts to trace a branch or loop that are given up take back theirs."""
+    return _traces()[-1].aliases if _traces() else []
 
 
 def run_user_code(run):
@@ -368,10 +367,6 @@ def _note_caught(error, line):
         _traces()[-1].caught = _traces()[-1].caught or (error, line)
 
 
-def _parts(container):
-    return dict(container) if isinstance(container, dict) else dict(enumerate(container))
-
-
 def watched(function, once=False):
     """Wraps a body of lm.cond, lm.scan and the like: it must not change Python objects while it is traced. once: Python would run it once too."""
     if isinstance(function, (_core.Tensor, _core.Variable, type)) or not callable(function):
@@ -400,4 +395,4 @@ def watched(function, once=False):
     return run
 
 
-__all__ = ["Guard", "Trace", "is_outermost", "keep_what_is_made", "loops", "known_to_a_body", "note", "note_alias", "remember", "remembered", "run_user_code", "shared_containers", "watched"]
+__all__ = ["Guard", "Trace", "aliases", "is_outermost", "keep_what_is_made", "loops", "known_to_a_body", "note", "note_alias", "remember", "remembered", "run_user_code", "shared_containers", "watched"]

@@ -3,6 +3,7 @@ names."""
 from __future__ import annotations
 
 from .. import _core
+from .._structure import is_dataclass, parts_of, with_parts
 from .lists import GrowingList
 from .reach import NUMBERS, same_number
 
@@ -51,47 +52,49 @@ def function_of(body):
 
 
 def is_state(value, around=()) -> bool:
-    """Whether a value can be a result of a branch or a loop variable of the graph: tensors, numbers, and tuples, lists and dicts of them."""
+    """Whether a value can be a result of a branch or a loop variable of the graph: tensors, numbers, and tuples, lists, dicts and dataclasses of them
+    and of None."""
     if isinstance(value, (Tensor, Variable, GrowingList)) or type(value) in NUMBERS or type(value).__module__ == "numpy":
         return True
-    if isinstance(value, (tuple, list)) or type(value) is dict:
-        if len(around) > 100 or any(value is v for v in around):
-            return False
-        return all(is_state(v, (*around, value)) for v in (value.values() if type(value) is dict else value))
-    return False
+    if not has_parts(value):
+        return value is None and around != ()
+    if len(around) > 100 or any(value is v for v in around):
+        return False
+    return all(is_state(v, (*around, value)) for v in parts_of(value).values())
+
+
+def has_parts(value) -> bool:
+    """Whether a value consists of others, which branches and loops of the graph carry."""
+    return isinstance(value, (tuple, list)) or type(value) is dict or is_dataclass(value)
 
 
 def is_container(value) -> bool:
-    """Whether a value is a container that branches and loops can rebuild."""
-    return type(value) in (list, dict)
+    """Whether a value has parts that can be changed, so that it matters which object it is."""
+    return type(value) in (list, dict) or is_dataclass(value) and not type(value).__dataclass_params__.frozen
 
 
 def frozen(value):
     """A snapshot of a structure of tensors, with new containers."""
     if type(value) is GrowingList:
         return value.buffer, value.taken
-    if isinstance(value, tuple):
-        parts = [frozen(v) for v in value]
-        return type(value)._make(parts) if hasattr(value, "_fields") else tuple(parts)
-    if isinstance(value, list):
-        return [frozen(v) for v in value]
-    return {k: frozen(v) for k, v in value.items()} if type(value) is dict else value
+    return with_each(value, frozen) if has_parts(value) else value
+
+
+def with_each(value, change):
+    """A container like value, of change(part) for each part."""
+    return with_parts(value, {key: change(part) for key, part in parts_of(value).items()})
 
 
 def containers_in(value):
-    """The lists and dicts in a structure, itself included."""
+    """The containers in a structure that can be changed, itself included."""
     if is_container(value):
         yield value
-    for part in value.values() if type(value) is dict else value if isinstance(value, (list, tuple)) else ():
+    for part in parts_of(value).values() if has_parts(value) else ():
         yield from containers_in(part)
 
 
 def _has_tensor(value) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(_has_tensor(v) for v in value)
-    if type(value) is dict:
-        return any(_has_tensor(v) for v in value.values())
-    return isinstance(value, (Tensor, Variable))
+    return any(map(_has_tensor, parts_of(value).values())) if has_parts(value) else isinstance(value, (Tensor, Variable))
 
 
 def same(a, b) -> bool:
@@ -120,20 +123,14 @@ class _Zeros:
 
 
 def zeros_like(value):
-    if isinstance(value, (tuple, list)):
-        return type(value)(zeros_like(v) for v in value)
-    if type(value) is dict:
-        return {k: zeros_like(v) for k, v in value.items()}
     if isinstance(value, (Tensor, Variable)):
         return _Zeros(value.shape, value.dtype)
-    return type(value)()
+    return with_each(value, zeros_like) if has_parts(value) else type(value)()
 
 
 def made(value):
-    if isinstance(value, (tuple, list)):
-        return type(value)(made(v) for v in value)
-    if type(value) is dict:
-        return {k: made(v) for k, v in value.items()}
+    if has_parts(value):
+        return with_each(value, made)
     return _core.zeros(value.shape, dtype=value.dtype) if type(value) is _Zeros else value
 
 

@@ -7,7 +7,7 @@ import numbers
 import time
 
 from .. import _core, errors
-from .._structure import flatten
+from .._structure import flatten, is_data
 from ..data import Dataset
 
 
@@ -191,7 +191,7 @@ def cut(share, *arrays):
     """(the first rows of each, the last `share` of them)."""
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
         raise errors.InvalidArgument(f"fit: validation_split {errors.shown(share)}", why="it is the share of the last rows", fix="pass a number between 0 and 1")
-    leaves, structure = flatten(tuple(_arrays(a) for a in arrays), is_leaf=lambda v: not isinstance(v, (tuple, dict)))
+    leaves, structure = flatten(tuple(_arrays(a) for a in arrays), is_leaf=is_data)
     if any(not hasattr(leaf, "shape") and not isinstance(leaf, list) and leaf is not None for leaf in leaves) or isinstance(arrays[0], Dataset):
         raise errors.InvalidArgument("fit: validation_split needs arrays", why="it takes the last rows", fix="use random_split of the Dataset, and validation_data")
     from .._structure import unflatten
