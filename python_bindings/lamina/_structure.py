@@ -9,8 +9,8 @@ DEEPEST, _MOST = 200, 2**17  # limits for levels and containers of one walk, as 
 
 
 def is_dataclass(value) -> bool:
-    """Whether a value is an instance of a dataclass. A Module is an object, whatever decorates its class."""
-    return hasattr(type(value), "__dataclass_fields__") and not hasattr(type(value), "_lamina_whole")
+    """Whether a value is an instance of a dataclass, and nothing else: a Module is an object, and a dict a dict, whatever decorates its class."""
+    return hasattr(type(value), "__dataclass_fields__") and not hasattr(type(value), "_lamina_whole") and not isinstance(value, (tuple, list, dict))
 
 
 def is_container(value) -> bool:
@@ -45,7 +45,12 @@ def with_parts(value, parts):
         return list(parts.values())
     if isinstance(value, tuple):
         return type(value)._make(parts.values()) if hasattr(value, "_fields") else tuple(parts.values())
-    return fill(copy.copy(value), parts)
+    made = copy.copy(value)
+    if made is value:
+        if any(part is not getattr(value, name, None) for name, part in parts.items()):
+            raise errors.TypeMismatch(f"the copy of {errors.a_type(value)} is itself", why="one with other fields is a copy of it", fix="pass a plain dataclass of the values")
+        return value
+    return fill(made, parts)
 
 
 def fill(dataclass, parts):

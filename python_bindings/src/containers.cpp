@@ -155,6 +155,13 @@ nb::object with_parts(nb::handle original, Container kind, const std::vector<nb:
     }
     case Container::dataclass: {
       nb::object out = copy_of(original);
+      if (out.is(original)) {  // a member of an enumeration
+        for (size_t i = 0; i < keys.size(); ++i)
+          if (!values[i].is(nb::getattr(original, keys[i])))
+            throw_type_error(cat("the copy of ", a_type(original.ptr()), " is itself"), "one with other fields is a copy of it",
+                             "pass a plain dataclass of the values");
+        return out;
+      }
       const nb::object set = nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)).attr("__setattr__");  // a frozen one has its own
       for (size_t i = 0; i < keys.size(); ++i) set(out, keys[i], values[i]);
       return out;

@@ -2,6 +2,7 @@
 code, against the same program with plain tensors or in plain Python."""
 import copy
 import dataclasses
+import enum
 import operator
 import typing
 
@@ -357,6 +358,57 @@ def test_gradients_through_a_loop_of_dataclasses(cls):
 def test_print_shows_the_fields_that_have_values(capsys):
     lm.print(Rich(lm.constant(1.0), lm.constant(2.0)))
     assert capsys.readouterr().out == "Rich(x=1, n=2)\n"
+
+
+@dataclasses.dataclass(eq=False)
+class Pair:
+    x: typing.Any
+    n: typing.Any
+
+
+class Choice(Pair, enum.Enum):
+    """Members cannot be copied."""
+    ONE = (1, 2.0)
+    TENSOR = (lm.constant(X), lm.constant(Y))
+
+
+def test_members_of_enumerations_stay_what_they_are():
+    f = lm.function(lambda c, x: (c, x * c.n))
+    assert f(Choice.ONE, X)[0] is Choice.ONE and f(Choice.ONE, X)[1].numpy()[0] == 2.0
+    for use in (lambda: f(Choice.TENSOR, X), lambda: lm.tree.map(lambda x: x * 2, Choice.TENSOR), lambda: lm.vmap(lambda c: c.x)(Choice.TENSOR)):
+        with pytest.raises(lm.errors.TypeMismatch, match="the copy of a Choice is itself"):
+            use()
+    np.testing.assert_array_equal(Choice.TENSOR.x.numpy(), X)
+
+
+@pytest.mark.parametrize("cls", [Plain, Frozen, Slots], ids=lambda cls: cls.__name__)
+def test_objects_that_reach_themselves_stay_python_objects(cls):
+    def f(x):
+        node = cls(x=[], n=1)
+        node.x.append(node)
+        pair = ([], node)
+        pair[0].append(pair)
+        other = node
+        for _ in lm.range(lm.constant(3)):
+            x = x + node.n
+            if lm.sum(x) > 3.0:
+                x = x + pair[1].n
+            other = node
+        return x, other is node
+    traced, kept = lm.function(f)(lm.constant(X))
+    assert traced.numpy().tolist() == f(lm.constant(X))[0].numpy().tolist() and kept
+
+
+@dataclasses.dataclass
+class Table(dict):
+    x: typing.Any = None
+
+
+def test_a_dict_is_a_dict_whatever_decorates_its_class():
+    table = Table(x=1)
+    table["k"] = lm.constant(X)
+    assert lm.tree.leaves(table) == [table["k"]]
+    np.testing.assert_array_equal(lm.function(lambda t: t["k"] * 2)(table).numpy(), X * 2)
 
 
 @dataclasses.dataclass(eq=False)

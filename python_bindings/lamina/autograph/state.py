@@ -193,11 +193,12 @@ def known_to_a_body(value):
 
 def shared_containers(values) -> set:
     """The ids of containers in a frame's values (a tuple, fresh from get_state) that have other references too."""
-    out = set()
+    out, seen = set(), set()
 
     def look(value, count, own):
-        if not has_parts(value) or id(value) in out:
+        if not has_parts(value) or id(value) in out or id(value) in seen:
             return
+        seen.add(id(value))
         if count > own and is_container(value):
             out.update(id(v) for v in containers_in(value)) if is_state(value) else out.add(id(value))
             return

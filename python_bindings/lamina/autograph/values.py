@@ -93,8 +93,10 @@ def containers_in(value):
         yield from containers_in(part)
 
 
-def _has_tensor(value) -> bool:
-    return any(map(_has_tensor, parts_of(value).values())) if has_parts(value) else isinstance(value, (Tensor, Variable))
+def _has_tensor(value, around=()) -> bool:
+    if not has_parts(value):
+        return isinstance(value, (Tensor, Variable))
+    return not any(value is v for v in around) and any(_has_tensor(v, (*around, value)) for v in parts_of(value).values())
 
 
 def same(a, b) -> bool:
