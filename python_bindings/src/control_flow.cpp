@@ -12,15 +12,16 @@
 namespace lamina::python {
 namespace {
 
-// A flattened structure: numbers and arrays have become tensors, dicts are in key order.
+// A flattened structure: numbers and arrays have become tensors.
 struct Packed {
-  std::vector<Tensor> tensors;
+  std::vector<Tensor> tensors;     // those of dicts in the order of the keys' texts, whatever their own order is
   std::vector<std::string> names;  // "[0]", "['x'][1]"
   std::string form;                // "(Tensor, {'x': Tensor})"; equal exactly when the structures are equal
   std::shared_ptr<ResultStructure> structure;
+  std::vector<size_t> order;  // of each tensor in the structure, its place in `tensors`
 
   nb::object build(std::span<const Tensor> with) const {
-    return structure->build([&](size_t i) { return nb::object(to_python(with[i])); });
+    return structure->build([&](size_t i) { return nb::object(to_python(with[order[i]])); });
   }
 };
 
@@ -31,51 +32,57 @@ class Packer {
 
   Packed pack(nb::handle value) {
     Packed out;
-    nb::object converted = convert(value, "", out);
-    std::vector<Tensor> in_order;
-    out.structure = ResultStructure::take(converted, in_order);
-    out.tensors = std::move(in_order);
+    nb::object converted = convert(value, "", out, out.order);
+    std::vector<Tensor> again;
+    out.structure = ResultStructure::take(converted, again);
     return out;
   }
 
  private:
-  nb::object leaf(Tensor t, const std::string& path, Packed& out) {
+  nb::object leaf(Tensor t, const std::string& path, Packed& out, std::vector<size_t>& order) {
+    order.push_back(out.tensors.size());
+    out.tensors.push_back(t);
     out.names.push_back(path);
     out.form += "Tensor";
-    ++leaves_;
     return to_python(std::move(t));
   }
-  Tensor number(nb::handle value) {
+  Tensor number(nb::handle value, size_t place) {
     const Operand operand = to_operand(value);
-    if (!like_ || leaves_ >= like_->size()) return operand.resolve();
-    const Tensor& wanted = (*like_)[leaves_];
+    if (!like_ || place >= like_->size()) return operand.resolve();
+    const Tensor& wanted = (*like_)[place];
     return wanted.rank() == 0 ? operand.resolve(wanted.dtype(), wanted.device(), what_) : operand.resolve();
   }
-  nb::object convert(nb::handle value, const std::string& path, Packed& out) {
+  // Appends to `order` the places of the value's tensors.
+  nb::object convert(nb::handle value, const std::string& path, Packed& out, std::vector<size_t>& order) {
     PyObject* o = value.ptr();
-    if (is_tensor(o)) return leaf(as_tensor(o), path, out);
-    if (is_variable(o)) return leaf(as_variable(o).read(CallSite()), path, out);
+    if (is_tensor(o)) return leaf(as_tensor(o), path, out, order);
+    if (is_variable(o)) return leaf(as_variable(o).read(CallSite()), path, out, order);
     if (o == Py_None) {
       out.form += "None";
       return nb::borrow(value);
     }
-    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) return leaf(number(value), path, out);
+    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) return leaf(number(value, out.tensors.size()), path, out, order);
     const Container kind = PyList_Check(o) && !PyList_CheckExact(o) ? Container::none : container_of(o);
     if (kind == Container::dict) {
       Walk::Inside container(walk_, value, kind);
-      std::vector<std::pair<std::string, size_t>> order;
-      for (size_t i = 0; i < container.parts.keys.size(); ++i)
-        order.emplace_back(nb::cast<std::string>(nb::repr(container.parts.keys[i])), i);
-      std::sort(order.begin(), order.end());
-      nb::dict parts;
+      std::vector<nb::object>& parts = container.parts.values;
+      std::vector<std::vector<size_t>> places(parts.size());
+      std::vector<std::pair<std::string, size_t>> sorted;
+      for (size_t i = 0; i < parts.size(); ++i) sorted.emplace_back(nb::cast<std::string>(nb::repr(container.parts.keys[i])), i);
+      std::sort(sorted.begin(), sorted.end());
       out.form += '{';
-      for (size_t i = 0; i < order.size(); ++i) {
-        const auto& [name, at] = order[i];
+      for (size_t i = 0; i < sorted.size(); ++i) {
+        const auto& [name, at] = sorted[i];
         out.form += cat(i ? ", " : "", name, ": ");
-        parts[container.parts.keys[at]] = convert(container.parts.values[at], cat(path, '[', name, ']'), out);
+        parts[at] = convert(parts[at], cat(path, '[', name, ']'), out, places[at]);
       }
       out.form += '}';
-      return parts;
+      nb::dict copy;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        copy[container.parts.keys[i]] = parts[i];
+        order.insert(order.end(), places[i].begin(), places[i].end());
+      }
+      return copy;
     }
     if (kind == Container::list || kind == Container::tuple || kind == Container::named_tuple) {
       Walk::Inside container(walk_, value, kind);
@@ -85,7 +92,7 @@ class Packer {
       out.form += list ? '[' : '(';
       for (size_t i = 0; i < parts.size(); ++i) {
         if (i) out.form += ", ";
-        parts[i] = convert(parts[i], cat(path, '[', i, ']'), out);
+        parts[i] = convert(parts[i], cat(path, '[', i, ']'), out, order);
       }
       out.form += list ? "]" : parts.size() == 1 && !named ? ",)" : ")";
       return with_parts(value, kind, {}, parts);
@@ -97,12 +104,12 @@ class Packer {
       for (size_t i = 0; i < parts.values.size(); ++i) {
         const std::string name = nb::cast<std::string>(parts.keys[i]);
         out.form += cat(i ? ", " : "", name, '=');
-        parts.values[i] = convert(parts.values[i], cat(path, '.', name), out);
+        parts.values[i] = convert(parts.values[i], cat(path, '.', name), out, order);
       }
       out.form += ')';
       return with_parts(value, kind, parts.keys, parts.values);
     }
-    if (is_array(o)) return leaf(to_tensor(value), path, out);
+    if (is_array(o)) return leaf(to_tensor(value), path, out, order);
     throw_type_error(cat(what_, ": ", a_type(o), path.empty() ? "" : cat(" at ", path), " is not a tensor"),
                      "loop variables and results of branches and bodies are tensors",
                      "pass tensors, numbers, None, and tuples, lists, dicts and dataclasses of them");
@@ -110,7 +117,6 @@ class Packer {
 
   const char* what_;
   const std::vector<Tensor>* like_;
-  size_t leaves_ = 0;
   Walk walk_;
 };
 

@@ -10,7 +10,7 @@ from .lists import GrowingList
 from .numbers import alone, as_number, takes
 from .places import is_users_code, located
 from .reach import same_parts
-from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, has_parts, in_graph, is_container, is_state, made, same, zeros_like
+from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, difference, frozen, function_of, has_parts, in_graph, is_container, is_state, made, same, thawed, zeros_like
 
 
 def if_(test, body, orelse, get_state, set_state, names, merged):
@@ -72,7 +72,7 @@ class _Branches:
         if first is second or not _holds_containers(first) and not _holds_containers(second) and same(first, second):
             return first
         if self.returns_the_result and label.startswith("return_value") and chosen is not None and type(first) is not GrowingList:
-            return chosen  # identity does not matter afterwards
+            return thawed(chosen, second if type(first) is Undefined else first)  # identity does not matter afterwards
         if type(first) is Undefined or type(second) is Undefined:
             return self.copied(label, second if type(first) is Undefined else first, chosen)
         if type(first) is GrowingList:
@@ -89,9 +89,10 @@ class _Branches:
             return value
         if type(value) is GrowingList:
             return GrowingList(*chosen)
-        for old, new in zip(containers_in(value), containers_in(chosen)):
+        made = thawed(chosen, value)
+        for old, new in zip(containers_in(value), containers_in(made)):
             state.note_alias(old, new, "what is returned")
-        return chosen
+        return made
 
     def paired(self, label, first, second, chosen):
         """A new container in place of one from each branch. What something else holds too must not be changed from now on, nor the new one."""
@@ -191,7 +192,7 @@ class _Branches:
         for label, value in zip(self.labels(way), self.values(way)):
             if type(value) is Undefined:
                 if (label, way) in self.hints:
-                    out[label] = made(self.hints[label, way])
+                    out[label] = frozen(made(self.hints[label, way]))
                 continue
             if not is_state(value) or self.unmoved(value) and ("moved", label) not in self.hints:
                 continue
@@ -270,11 +271,16 @@ def _compare(names, results, hints, function):
                 continue
             if name.startswith("return_value"):
                 _refuse_return(first if first is not None else second, function)
-            raise errors.InvalidArgument(f"'{name}' is {describe(first)} in one branch of an if and {describe(second)} in the other", where=f"in {function}",
-                                         why="the condition is a tensor, so what follows is one graph for both branches",
-                                         fix="make it a tensor in both, or the condition a Python value")
+            _refuse_difference(name, first, second, function)
+        elif found := difference("result" if name.startswith("return_value") else name, first, second):
+            _refuse_difference(*found, function)
     if again:
         raise Again(again)
+
+
+def _refuse_difference(name, first, second, function):
+    raise errors.InvalidArgument(f"'{name}' is {describe(first)} in one branch of an if and {describe(second)} in the other", where=f"in {function}",
+                                 why="the condition is a tensor, so what follows is one graph for both branches", fix="make it a tensor in both, or the condition a Python value")
 
 
 def _count(values) -> str:

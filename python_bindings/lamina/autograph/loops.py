@@ -13,7 +13,7 @@ from .lists import GrowingList, Grows, as_element
 from .numbers import alone, as_number, takes
 from .places import located
 from .reach import is_users, same_value
-from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
+from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, difference, frozen, function_of, in_graph, is_container, is_state, made, same, thawed, zeros_like
 
 
 UNROLLED = 10_000  # iterations of a Python loop that only a tensor's condition leaves, over something without a length
@@ -92,6 +92,7 @@ class _GraphLoop:
         self.places = {}  # (id of a holder, key) -> (the holder, key, its name, the value before the loop)
         self.hints = {}
         self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists keep their ids unique
+        self.last = {}  # the loop variables after an iteration
         self.numbers = set()  # while dtypes_met() tries: the names whose values stay Python numbers
 
     def run(self):
@@ -165,7 +166,7 @@ class _GraphLoop:
             if isinstance(hints.get(name), Element):
                 self.state[name] = frozen(lists.started(value, hints[name].spec))
             elif name in hints:
-                self.state[name] = made(hints[name]) if type(value) is Undefined else as_number(value, hints[name])
+                self.state[name] = frozen(made(hints[name])) if type(value) is Undefined else as_number(value, hints[name])
             elif is_state(value) and (not is_container(value) or ("moved", name) in hints):
                 self.state[name] = alone(frozen(value))
             else:
@@ -178,7 +179,7 @@ class _GraphLoop:
             return value
         if name in self.growing:
             return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
-        own = frozen(given[name])  # nothing else holds its containers
+        own = thawed(given[name], self.hints[name] if type(value) is Undefined else value)  # nothing else holds its containers
         if type(own) is list:
             self.lists[id(own)] = name
             self.kept.append(own)
@@ -265,8 +266,7 @@ class _GraphLoop:
                         again[name] = zeros_like(value)
                         continue
                 if value is not before and not same(before, value):
-                    raise errors.InvalidArgument(f"'{name}' is {describe(before)} before an iteration and {describe(value)} after it", where=f"in {function}",
-                                                 why="the loop is part of the graph, where only tensors change from iteration to iteration", fix="make it a tensor, or loop over Python values")
+                    raise self.refused(name, before, value)
                 continue
             if type(before) in (int, float) and isinstance(value, (Tensor, Variable)) and name not in self.hints and tuple(value.shape) == ():
                 wanted = value.dtype
@@ -275,10 +275,16 @@ class _GraphLoop:
             if isinstance(self.hints.get(name), Element) and type(value) is not GrowingList:
                 raise errors.InvalidArgument(f"'{name}' is a list that grows in the loop, and {describe(value)} after an iteration", where=f"in {function}",
                                              why="what a list collects in a loop of the graph is one tensor", fix="make the list once, before the loop, and only append to it inside")
-            out[name] = frozen(value)
+            elif found := difference(name, self.hints[name] if type(before) is Undefined else before, value):
+                raise self.refused(*found)
+            out[name], self.last[name] = frozen(value), value
         if again:
             raise Again(again)
         return out
+
+    def refused(self, name, before, value):
+        return errors.InvalidArgument(f"'{name}' is {describe(before)} before an iteration and {describe(value)} after it", where=f"in {self.function}",
+                                      why="the loop is part of the graph, where only tensors change from iteration to iteration", fix="make it a tensor, or loop over Python values")
 
     def check_aliases(self, now):
         """Checks that a container which a body stores has only one name or place, because the graph carries contents, not identity."""
@@ -298,7 +304,7 @@ class _GraphLoop:
         if name in self.fixed:
             return self.fixed[name]
         if name not in self.growing:
-            return final[name]
+            return thawed(final[name], self.last[name])
         if type(before) is GrowingList:
             return GrowingList(*final[name], closed=before.closed)
         grown = GrowingList(*final[name])

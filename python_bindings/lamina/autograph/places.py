@@ -24,7 +24,7 @@ def located(error, function):
     else:
         where = f"{where}, in {function}"
     shown = excerpt if line and where.startswith(line + ",") else ""
-    what = re.sub(r"(?:result )?\[(?:'(\w+)'|\"([^\"]+)\")\]", lambda m: f"'{m[1] or m[2]}'", error.what)  # a name in the function, not a part of a structure
+    what = re.sub(r"(?:result )?(?<![\w\])])\[(?:'(\w+)'|\"([^\"]+)\")\]", lambda m: f"'{m[1] or m[2]}'", error.what)  # a name in the function, not a part of a structure
     made = type(error)(what, where + shown, error.why, error.fix)
     made._located = True
     raise made.with_traceback(error.__traceback__) from None

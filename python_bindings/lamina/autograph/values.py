@@ -51,16 +51,30 @@ def function_of(body):
     return next((part[4:] for part in reversed(body.__qualname__.split(".")) if part.startswith("lm__")), None)
 
 
-def is_state(value, around=()) -> bool:
-    """Whether a value can be a result of a branch or a loop variable of the graph: tensors, numbers, and tuples, lists, dicts and dataclasses of them
-    and of None."""
-    if isinstance(value, (Tensor, Variable, GrowingList)) or type(value) in NUMBERS or type(value).__module__ == "numpy":
+def is_state(value) -> bool:
+    """Whether a value can be a result of a branch or a loop variable of the graph: a tensor, a number, or a tuple, list, dict or dataclass with such a part.
+    Its other parts stay Python values, the same on every way."""
+    return not _is_python(value)
+
+
+def _is_in_graph(leaf) -> bool:
+    return isinstance(leaf, (Tensor, Variable, GrowingList, _Zeros)) or type(leaf) in NUMBERS or type(leaf).__module__ == "numpy"
+
+
+def _is_python(value) -> bool:
+    """Whether a value has nothing that a graph carries, or reaches itself. A container of nothing is carried."""
+    def look(value, around):
+        if not has_parts(value):
+            return not _is_in_graph(value)
+        if len(around) > 100 or any(value is v for v in around):
+            raise RecursionError
+        parts = [look(part, (*around, value)) for part in parts_of(value).values()]
+        return parts != [] and all(parts)
+
+    try:
+        return look(value, ())
+    except RecursionError:
         return True
-    if not has_parts(value):
-        return value is None and around != ()
-    if len(around) > 100 or any(value is v for v in around):
-        return False
-    return all(is_state(v, (*around, value)) for v in parts_of(value).values())
 
 
 def has_parts(value) -> bool:
@@ -74,10 +88,43 @@ def is_container(value) -> bool:
 
 
 def frozen(value):
-    """A snapshot of a structure of tensors, with new containers."""
+    """What the graph carries of a value: a structure of tensors and numbers, with new containers and None for what stays a Python value."""
     if type(value) is GrowingList:
         return value.buffer, value.taken
-    return with_each(value, frozen) if has_parts(value) else value
+    return None if _is_python(value) else with_each(value, frozen) if has_parts(value) else value
+
+
+def thawed(carried, like):
+    """The value of which the graph carried the tensors, with new containers, and the Python values and the order of keys of one like it."""
+    if type(like) is GrowingList:
+        return GrowingList(*carried, closed=like.closed)
+    if not has_parts(like) or not has_parts(carried):
+        return like if carried is None else carried
+    parts = parts_of(carried)
+    made = {key: thawed(parts[key], part) for key, part in parts_of(like).items()}
+    return made if type(carried) is dict else with_parts(carried, made)
+
+
+def difference(name, a, b):
+    """(where, one value, the other) of the first part that would have to be a tensor on both ways, or the same Python value; None if there is none."""
+    if a is b:
+        return None
+    if has_parts(a) and has_parts(b) and not _is_python(a) and not _is_python(b):
+        others, dot = parts_of(b), is_dataclass(a)
+        found = (difference(f"{name}.{key}" if dot else f"{name}[{key!r}]", part, others[key]) for key, part in parts_of(a).items() if key in others)
+        return next(filter(None, found), None)
+    python = _is_python(a), _is_python(b)
+    return None if python == (False, False) or all(python) and _agree(a, b) else (name, a, b)
+
+
+def _agree(a, b) -> bool:
+    """Whether two Python values are one on both ways: what can be changed is the same object."""
+    if a is b or is_container(a):
+        return a is b
+    if type(a) is not type(b) or not has_parts(a):
+        return same(a, b)
+    parts, others = parts_of(a), parts_of(b)
+    return parts.keys() == others.keys() and all(_agree(part, others[key]) for key, part in parts.items())
 
 
 def with_each(value, change):
@@ -86,11 +133,12 @@ def with_each(value, change):
 
 
 def containers_in(value):
-    """The containers in a structure that can be changed, itself included."""
+    """The containers of a carried structure that can be changed, itself included."""
     if is_container(value):
         yield value
     for part in parts_of(value).values() if has_parts(value) else ():
-        yield from containers_in(part)
+        if not _is_python(part):
+            yield from containers_in(part)
 
 
 def _has_tensor(value, around=()) -> bool:
@@ -127,11 +175,11 @@ class _Zeros:
 def zeros_like(value):
     if isinstance(value, (Tensor, Variable)):
         return _Zeros(value.shape, value.dtype)
-    return with_each(value, zeros_like) if has_parts(value) else type(value)()
+    return value if _is_python(value) else with_each(value, zeros_like) if has_parts(value) else type(value)()
 
 
 def made(value):
-    if has_parts(value):
+    if has_parts(value) and not _is_python(value):
         return with_each(value, made)
     return _core.zeros(value.shape, dtype=value.dtype) if type(value) is _Zeros else value
 
