@@ -3,6 +3,7 @@ import functools
 import operator
 
 from . import _border, _core, errors
+from ._callee import callee
 from ._core import Tensor, Variable
 
 
@@ -46,7 +47,8 @@ def checkpoint(fn):
 
     @functools.wraps(fn, updated=())
     def run(*args, **kwargs):
-        return _core.checkpoint(_watched(lambda: fn(*args, **kwargs), once=True))
+        body = callee(fn)
+        return _core.checkpoint(_watched(lambda: body(*args, **kwargs), once=True))
 
     return run
 

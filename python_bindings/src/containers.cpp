@@ -110,6 +110,19 @@ Parts parts_of(nb::handle container, Container kind) {
   return out;
 }
 
+std::vector<std::pair<std::string, nb::object>> other_attributes(nb::handle dataclass) {
+  std::vector<std::pair<std::string, nb::object>> out;
+  PyObject** attributes = _PyObject_GetDictPtr(dataclass.ptr());
+  const nb::object held = attributes && *attributes ? nb::borrow(*attributes) : nb::getattr(dataclass, "__dict__", nb::none());
+  if (!PyDict_Check(held.ptr())) return out;
+  const nb::object fields = dataclass.type().attr("__dataclass_fields__");
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(held.ptr(), &at, &key, &value);)
+    if (PyUnicode_CheckExact(key) && PyDict_Check(fields.ptr()) && !PyDict_GetItemWithError(fields.ptr(), key))
+      out.emplace_back(nb::cast<std::string>(nb::handle(key)), nb::borrow(value));
+  return out;
+}
+
 std::vector<size_t> Parts::order() const {
   std::vector<size_t> order(values.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

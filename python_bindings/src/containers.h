@@ -21,6 +21,9 @@ struct Parts {
 };
 Parts parts_of(nb::handle container, Container kind);
 
+// What a dataclass's instance holds besides its fields: it stays with the object, and is no part.
+std::vector<std::pair<std::string, nb::object>> other_attributes(nb::handle dataclass);
+
 class Walk {
  public:
   explicit Walk(const char* what) : what_(what) {}

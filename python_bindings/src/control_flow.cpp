@@ -25,6 +25,13 @@ struct Packed {
   }
 };
 
+// What a dataclass holds besides its fields is not carried: it is the same whatever runs.
+std::string in_form(nb::handle attribute) {
+  PyObject* o = attribute.ptr();
+  if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o)) return shown(attribute);
+  return cat(a_type(o), " at ", static_cast<const void*>(o));
+}
+
 class Packer {
  public:
   // Python numbers get the dtype of the corresponding tensor in `like`.
@@ -106,6 +113,7 @@ class Packer {
         out.form += cat(i ? ", " : "", name, '=');
         parts.values[i] = convert(parts.values[i], cat(path, '.', name), out, order);
       }
+      for (const auto& [name, held] : other_attributes(value)) out.form += cat(", ", name, ": ", in_form(held));
       out.form += ')';
       return with_parts(value, kind, parts.keys, parts.values);
     }

@@ -138,12 +138,12 @@ std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool
 Traced trace_body(FunctionObject* self, const Prepared& prepared, std::span<const Tensor> tensors, std::span<const Variable> variables) {
   HeldGil gil;
   const std::vector<BoundArgument>& bound = prepared.bound;
+  const bool of_instance = self->state->receives_self;
   ArgumentsWith in(tensors, variables);
   std::vector<nb::object> values;
   nb::list keywords;
   for (size_t i = 0; i < bound.size(); ++i) {
-    const bool is_self = i == 0 && self->state->receives_self;
-    values.push_back(is_self ? bound[i].value : in.rebuild(bound[i].value));
+    values.push_back(of_instance && i == 0 ? bound[i].value : in.rebuild(bound[i].value));
     if (!bound[i].keyword.empty()) keywords.append(bound[i].keyword);
   }
   in.finish();
@@ -151,16 +151,16 @@ Traced trace_body(FunctionObject* self, const Prepared& prepared, std::span<cons
   std::vector<PyObject*> raw;
   for (const nb::object& v : values) raw.push_back(v.ptr());
   nb::object function = nb::borrow(self->python_function);
-  if (self->state->autograph) function = nb::module_::import_("lamina.autograph.conversion").attr("traced")(function);
+  if (self->state->autograph) function = nb::module_::import_("lamina.autograph.conversion").attr("traced")(function, of_instance);
   const AutographScope scope(self->state->autograph);
   const TrainableReads::Scope reads(self->state->trainable);
   nb::object result =
       nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
   if (!result.is_valid()) throw_python_error();
   Traced out;
-  out.arguments = parts_of(bound, self->state->receives_self, self->state->trainable, self->state->live, self->held);
+  out.arguments = parts_of(bound, of_instance, self->state->trainable, self->state->live, self->held);
   const std::shared_ptr<ResultStructure> structure = ResultStructure::take(result, out.outputs);
-  structure->arguments = described(std::span(bound).subspan(self->state->receives_self));
+  structure->arguments = described(std::span(bound).subspan(of_instance));
   structure->training = training_flag;
   structure->outside = prepared.outside;
   out.structure = structure;

@@ -31,7 +31,7 @@ nb::dict named_of(const Call& call) {
 WithInstance::WithInstance(const nb::object& reference, const Call& given) : call(given) {
   if (!reference.is_valid()) return;
   instance_ = reference();
-  if (instance_.is_none() || (given.count > 0 && given.args[0] == instance_.ptr())) return;
+  if (instance_.is_none()) return;
   arguments_.assign(given.args, given.args + given.count + (given.names ? PyTuple_GET_SIZE(given.names) : 0));
   arguments_.insert(arguments_.begin(), instance_.ptr());
   call = {arguments_.data(), given.count + 1, given.names};

@@ -200,6 +200,10 @@ void Flattener::add_container(nb::handle value, Container kind, const std::strin
         add_text(parts.keys[i].ptr());
         add(parts.values[i], want_names_ ? inside("." + nb::cast<std::string>(parts.keys[i])) : path);
       }
+      for (const auto& [name, held] : other_attributes(value)) {
+        key += 'A' + name;
+        add_outside(held);
+      }
       key += '}';
       return;
     case Container::named_tuple: add_object(value.type()); break;
@@ -208,6 +212,15 @@ void Flattener::add_container(nb::handle value, Container kind, const std::strin
   }
   add_count(kind == Container::list ? '[' : kind == Container::tuple ? '(' : 't', Py_ssize_t(n));
   for (size_t i = 0; i < n; ++i) add(parts.values[i], want_names_ ? element_path(path, std::to_string(i)) : path);
+}
+
+// Of what is no part of the arguments: tensors are captured, and arrays are what they are when they are captured.
+void Flattener::add_outside(nb::handle value) {
+  if (is_tensor(value.ptr()) || is_variable(value.ptr())) return;
+  if (is_array(value.ptr())) return add_object(value);
+  Flattener of_value(held_.ptr());
+  of_value.add(value, "");
+  key += of_value.key;
 }
 
 void Flattener::add_object(nb::handle value) {
@@ -299,6 +312,18 @@ nb::object described_result(nb::handle value) {
   return described(value, false, walk);
 }
 
+namespace {
+
+void refuse_traced_attributes(nb::handle dataclass) {
+  for (const auto& [name, value] : other_attributes(dataclass))
+    if (python::is_tensor(value.ptr()) && as_tensor(value.ptr()).is_symbolic())
+      throw_type_error(cat(a_type(dataclass.ptr()), " has a tensor of the graph in '", name, "', which is no field of its class"),
+                       "a dataclass is rebuilt from its fields",
+                       cat("declare it in the class: ", name, ": lm.Tensor = dataclasses.field(init=False)"));
+}
+
+}  // namespace
+
 std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::vector<Tensor>& tensors) {
   Walk walk("a result");
   return take(result, tensors, walk);
@@ -321,6 +346,7 @@ std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::v
   out->leaf_ = false;
   if (out->container_ == Container::none) return out;
   Walk::Inside container(walk, result, out->container_);
+  if (out->container_ == Container::dataclass) refuse_traced_attributes(result);
   for (const nb::object& part : container.parts.values) out->children_.push_back(take(part, tensors, walk));
   out->keys_ = std::move(container.parts.keys);
   // Only the type is needed here; the container would keep traced values alive.

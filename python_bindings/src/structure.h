@@ -32,6 +32,7 @@ class Flattener {
   void add_count(char mark, Py_ssize_t n);
   void add_text(PyObject* string);
   void add_container(nb::handle value, Container kind, const std::string& path);
+  void add_outside(nb::handle value);
   void add_object(nb::handle value);
   nb::object held_;
   bool want_names_;

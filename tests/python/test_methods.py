@@ -43,7 +43,6 @@ def test_members_of_a_method_take_its_own_arguments(cls):
     for one, by in ((a, 2.0), (b, 5.0)):
         graph = one.plus.get_concrete_function(lm.TensorSpec([3]), n=4)
         np.testing.assert_array_equal(graph(lm.constant(X)).numpy(), X * by + 4)
-        assert one.plus.get_concrete_function(one, lm.constant(X), 4) is graph, "the instance may be said"
         np.testing.assert_array_equal(one.plus(lm.constant(X), 4).numpy(), X * by + 4)
         assert one.plus.trace_count == 1
         assert "mul" in str(one.plus.explain(X, 4)) and "mul" in str(one.plus.explain())
@@ -52,6 +51,20 @@ def test_members_of_a_method_take_its_own_arguments(cls):
         assert "mul" in str(one.nothing.explain())
     with pytest.raises(lm.errors.SignatureMismatch, match="missing 1 required positional argument: 'x'"):
         a.plus.get_concrete_function()
+
+
+def test_an_instance_can_be_an_argument_too():
+    class Point:
+        def __init__(self):
+            self.x = lm.Variable(3.0)
+
+        @lm.function
+        def distance(self, other=None):
+            return self.x * 100.0 if other is None else other.x - self.x
+
+    one = Point()
+    assert one.distance(one).numpy() == one.distance.get_concrete_function(one)().numpy() == 0.0
+    assert one.distance().numpy() == one.distance.get_concrete_function()().numpy() == 300.0
 
 
 def test_an_instance_is_not_kept_alive():

@@ -103,7 +103,8 @@ class _Branches:
         if (0, id(first)) in self.pairs:
             return self.pairs[0, id(first)][1]
         made = [] if type(first) is list else {} if type(first) is dict else copy.copy(first)
-        held = [v for v in (first, second) if self.guard.reach.knows(v) and (id(v) in self.shared or not self.was_there(label, v))]
+        held = [v for v in (first, second) if self.guard.reach.knows(v) and (id(v) in self.shared or label not in self.names or not self.was_there(label, v))]
+        held += [old for v in (first, second) for old in state.stands_for(v)]
         self.pairs[0, id(first)] = self.pairs[1, id(second)] = (held, made, label, second, first)
         mine, other = self.contents[True, id(first)], self.contents[False, id(second)]  # as they were in their branches
         merged = self.merged_parts(label, mine, other, parts_of(chosen))
@@ -246,6 +247,8 @@ def _compare(names, results, hints, function):
                 if mine.name is None and is_state(other):  # a function's return value, guarded by a flag
                     if (name, which) not in hints:
                         again[name, which] = zeros_like(other)
+                    if is_container(other) and ("moved", name) not in hints:
+                        again["moved", name] = True
                 elif mine.name is None:
                     _refuse_return(other, function)
                 else:
@@ -271,16 +274,16 @@ def _compare(names, results, hints, function):
                 continue
             if name.startswith("return_value"):
                 _refuse_return(first if first is not None else second, function)
-            _refuse_difference(name, first, second, function)
+            _refuse_difference(name, first, second, "make it a tensor in both, or the condition a Python value", function)
         elif found := difference("result" if name.startswith("return_value") else name, first, second):
             _refuse_difference(*found, function)
     if again:
         raise Again(again)
 
 
-def _refuse_difference(name, first, second, function):
+def _refuse_difference(name, first, second, fix, function):
     raise errors.InvalidArgument(f"'{name}' is {describe(first)} in one branch of an if and {describe(second)} in the other", where=f"in {function}",
-                                 why="the condition is a tensor, so what follows is one graph for both branches", fix="make it a tensor in both, or the condition a Python value")
+                                 why="the condition is a tensor, so what follows is one graph for both branches", fix=fix)
 
 
 def _count(values) -> str:

@@ -182,12 +182,12 @@ def converted(callable_):
         return callable_
 
 
-def traced(function):
-    """The callable that lm.function runs to trace a function."""
+def traced(function, of_instance=False):
+    """The callable that lm.function runs to trace a function. of_instance: the first argument is the object whose method it is."""
     made = converted(function)
 
     def run(*args, **kwargs):
-        with Trace(function, made, args, kwargs):
+        with Trace(function, made, args, kwargs, of_instance):
             return _delivered(made(*args, **kwargs))
 
     return run

@@ -13,7 +13,7 @@ from .lists import GrowingList, Grows, as_element
 from .numbers import alone, as_number, takes
 from .places import located
 from .reach import is_users, same_value
-from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, difference, frozen, function_of, in_graph, is_container, is_state, made, same, thawed, zeros_like
+from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, difference, frozen, function_of, in_graph, is_container, is_state, made, pairs_in, same, thawed, zeros_like
 
 
 UNROLLED = 10_000  # iterations of a Python loop that only a tensor's condition leaves, over something without a length
@@ -129,8 +129,9 @@ class _GraphLoop:
             state.note(holder, key, before)
             holder.put(key, value)
         for name, before, value in zip(self.labels, self.start, after):
-            if is_container(before) and before is not value and (name not in self.names or id(before) in self.shared):
-                state.note_alias(before, value, name)
+            for old, new in pairs_in(before, value):
+                if name not in self.names or id(old) in self.shared:
+                    state.note_alias(old, new, name)
 
     def in_graph(self):
         if self.scan is None:
@@ -266,7 +267,7 @@ class _GraphLoop:
                         again[name] = zeros_like(value)
                         continue
                 if value is not before and not same(before, value):
-                    raise self.refused(name, before, value)
+                    raise self.refused(name, before, value, "make it a tensor, or loop over Python values")
                 continue
             if type(before) in (int, float) and isinstance(value, (Tensor, Variable)) and name not in self.hints and tuple(value.shape) == ():
                 wanted = value.dtype
@@ -282,18 +283,18 @@ class _GraphLoop:
             raise Again(again)
         return out
 
-    def refused(self, name, before, value):
+    def refused(self, name, before, value, fix):
         return errors.InvalidArgument(f"'{name}' is {describe(before)} before an iteration and {describe(value)} after it", where=f"in {self.function}",
-                                      why="the loop is part of the graph, where only tensors change from iteration to iteration", fix="make it a tensor, or loop over Python values")
+                                      why="the loop is part of the graph, where only tensors change from iteration to iteration", fix=fix)
 
     def check_aliases(self, now):
         """Checks that a container which a body stores has only one name or place, because the graph carries contents, not identity."""
         seen = {}
         for name, before, value in zip(self.labels, self.start, now):
-            if name in self.fixed and value is before or self.returns_the_result and name.startswith("return_value"):
+            if name in self.fixed or self.returns_the_result and name.startswith("return_value"):  # one that is fixed and changes is traced again
                 continue
             for part in containers_in(value) if is_state(value) else ():
-                if id(part) in seen or self.guard.reach.knows(part):
+                if id(part) in seen or any(map(self.guard.reach.knows, (part, *state.stands_for(part)))):
                     error = errors.InvalidArgument(f"'{name}' becomes another name of a list, dict or object in a loop of the graph", why="what the loop carries is what is in it, not which object it is",
                                                    fix="copy it, as in list(x), dict(x) or copy.copy(x)")
                     located(error, self.function)

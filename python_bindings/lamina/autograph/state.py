@@ -233,7 +233,7 @@ class Trace:
     """A context around a function being traced. Changes in branches and loops must not outlive the call, because later calls would not
     repeat them."""
 
-    def __init__(self, function, made, args, kwargs):
+    def __init__(self, function, made, args, kwargs, of_instance):
         self.function = function
         self.code = getattr(getattr(made, "__func__", made), "__code__", None)
         self.direct = {id(a) for a in (*args, *kwargs.values())}
@@ -241,8 +241,8 @@ class Trace:
         self.caught = None  # exceptions of a branch or body, with their lines
         self.aliases = []  # (a container, its content, its replacement by a branch or loop, its content, name, line)
         self.own = set()
-        self.outer = []
-        for argument in (*args, *kwargs.values()):
+        self.outer = list(args[:of_instance])
+        for argument in (*args[of_instance:], *kwargs.values()):
             self._leaves(argument, self.outer)
 
     def __enter__(self):
@@ -331,6 +331,11 @@ def aliases() -> list:
     return _traces()[-1].aliases if _traces() else []
 
 
+def stands_for(value) -> list:
+    """The objects that a container made by a branch or loop is on one of the ways."""
+    return [old for old, _, new, *_ in aliases() if new is value]
+
+
 def run_user_code(run):
     """Runs a branch or body that Python might not run with these values. A raise statement in it is refused. Other exceptions count as
     errors of the function only if nothing catches them."""
@@ -396,4 +401,4 @@ def watched(function, once=False):
     return run
 
 
-__all__ = ["Guard", "Trace", "aliases", "is_outermost", "keep_what_is_made", "loops", "known_to_a_body", "note", "note_alias", "remember", "remembered", "run_user_code", "shared_containers", "watched"]
+__all__ = ["Guard", "Trace", "aliases", "is_outermost", "keep_what_is_made", "loops", "known_to_a_body", "note", "note_alias", "remember", "remembered", "run_user_code", "shared_containers", "stands_for", "watched"]

@@ -106,15 +106,24 @@ def thawed(carried, like):
 
 
 def difference(name, a, b):
-    """(where, one value, the other) of the first part that would have to be a tensor on both ways, or the same Python value; None if there is none."""
+    """(where, one value, the other, the fix) of the first part that would have to be a tensor on both ways, or the same Python value; None if there is none."""
     if a is b:
         return None
     if has_parts(a) and has_parts(b) and not _is_python(a) and not _is_python(b):
         others, dot = parts_of(b), is_dataclass(a)
+        if found := dot and is_dataclass(b) and _other_attributes(name, a, b):
+            return found
         found = (difference(f"{name}.{key}" if dot else f"{name}[{key!r}]", part, others[key]) for key, part in parts_of(a).items() if key in others)
         return next(filter(None, found), None)
     python = _is_python(a), _is_python(b)
-    return None if python == (False, False) or all(python) and _agree(a, b) else (name, a, b)
+    return None if python == (False, False) or all(python) and _agree(a, b) else (name, a, b, "make it a tensor on every way, or the same Python value")
+
+
+def _other_attributes(name, a, b):
+    """As difference(), of what dataclasses hold besides their fields, which is not carried."""
+    mine, others = ({key: part for key, part in getattr(value, "__dict__", {}).items() if key not in value.__dataclass_fields__} for value in (a, b))
+    return next(((f"{name}.{key}", mine.get(key, Undefined(key)), others.get(key, Undefined(key)), f"declare it as a field of {type(a).__name__}, which are carried: {key}: lm.Tensor = dataclasses.field(init=False)") for key in [*mine, *others]
+                 if key not in mine or key not in others or not _agree(mine[key], others[key])), None)
 
 
 def _agree(a, b) -> bool:
@@ -139,6 +148,18 @@ def containers_in(value):
     for part in parts_of(value).values() if has_parts(value) else ():
         if not _is_python(part):
             yield from containers_in(part)
+
+
+def pairs_in(a, b):
+    """The containers of a carried structure that can be changed, each with what is in its place in another."""
+    if a is b or not has_parts(a) or not has_parts(b) or _is_python(a):
+        return
+    if is_container(a):
+        yield a, b
+    others = parts_of(b)
+    for key, part in parts_of(a).items():
+        if key in others:
+            yield from pairs_in(part, others[key])
 
 
 def _has_tensor(value, around=()) -> bool:
