@@ -28,6 +28,7 @@ class CallBinding {
   bool all_positional(Py_ssize_t count) const {
     return known_ && !has_rest_ && !has_keywords_ && keyword_only_.empty() && size_t(count) == positional_.size();
   }
+  bool has_room(size_t arguments) const { return has_rest_ || has_keywords_ || arguments <= parameter_count(); }
   size_t parameter_count() const { return positional_.size() + keyword_only_.size() + has_rest_ + has_keywords_; }
   // Whether an argument may be passed by this name.
   bool takes(std::string_view name) const;

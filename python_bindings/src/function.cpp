@@ -407,7 +407,7 @@ PyObject* get_traces(PyObject* o, void*) {
 // The graph for a call, and the types of its tensors.
 std::pair<std::shared_ptr<ConcreteFunction>, std::vector<TensorType>> concrete_for(PyObject* o, const Call& call) {
   FunctionObject* self = self_of(o);
-  const WithInstance given(self->state->instance, call);
+  const WithInstance given(self->state->instance, binding_of(self), call);
   Prepared prepared(self, given.call, !self->state->function);
   std::vector<TensorType> types;
   for (const Tensor& t : prepared.flat.tensors) types.push_back(t.type());
@@ -484,7 +484,7 @@ PyObject* get_options(PyObject* o, void*) {
 
 PyObject* get_outside(PyObject* o, PyObject* const* args, Py_ssize_t count) {
   return text_object([&] {
-    const WithInstance given(self_of(o)->state->instance, {args, count, nullptr});
+    const WithInstance given(self_of(o)->state->instance, binding_of(self_of(o)), {args, count, nullptr});
     return outside_key(self_of(o), {given.call.args, size_t(given.call.count)});
   });
 }

@@ -28,11 +28,13 @@ nb::dict named_of(const Call& call) {
 
 }  // namespace
 
-WithInstance::WithInstance(const nb::object& reference, const Call& given) : call(given) {
+WithInstance::WithInstance(const nb::object& reference, const CallBinding& binding, const Call& given) : call(given) {
   if (!reference.is_valid()) return;
   instance_ = reference();
-  if (instance_.is_none()) return;
-  arguments_.assign(given.args, given.args + given.count + (given.names ? PyTuple_GET_SIZE(given.names) : 0));
+  const size_t count = size_t(given.count + (given.names ? PyTuple_GET_SIZE(given.names) : 0));
+  const bool is_given = given.count > 0 && given.args[0] == instance_.ptr() && !binding.has_room(count + 1);
+  if (instance_.is_none() || is_given) return;
+  arguments_.assign(given.args, given.args + count);
   arguments_.insert(arguments_.begin(), instance_.ptr());
   call = {arguments_.data(), given.count + 1, given.names};
 }

@@ -17,8 +17,8 @@ struct Call {
 // A call's arguments with a method's instance before them: Python passes it in calls of the method only, not in calls of its members.
 class WithInstance {
  public:
-  // The weak reference is invalid for what is no method.
-  WithInstance(const nb::object& reference, const Call& given);
+  // The weak reference is invalid for what is no method. An instance that is given stays alone if there is no room for two.
+  WithInstance(const nb::object& reference, const CallBinding& binding, const Call& given);
   WithInstance(const WithInstance&) = delete;
   WithInstance& operator=(const WithInstance&) = delete;
   Call call;

@@ -43,6 +43,7 @@ def test_members_of_a_method_take_its_own_arguments(cls):
     for one, by in ((a, 2.0), (b, 5.0)):
         graph = one.plus.get_concrete_function(lm.TensorSpec([3]), n=4)
         np.testing.assert_array_equal(graph(lm.constant(X)).numpy(), X * by + 4)
+        assert one.plus.get_concrete_function(one, lm.constant(X), 4) is graph, "the instance may be said"
         np.testing.assert_array_equal(one.plus(lm.constant(X), 4).numpy(), X * by + 4)
         assert one.plus.trace_count == 1
         assert "mul" in str(one.plus.explain(X, 4)) and "mul" in str(one.plus.explain())
