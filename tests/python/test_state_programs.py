@@ -59,7 +59,7 @@ def run(seed, folder):
     for call in CALLS:
         try:
             wants.append(plain(bounded(f, call)))
-        except (Endless, IndexError, KeyError, StopIteration, UnboundLocalError, ZeroDivisionError):
+        except (Endless, AttributeError, IndexError, KeyError, StopIteration, UnboundLocalError, ZeroDivisionError):
             return "Python raises"
     for call, want in zip(CALLS, wants):
         try:
