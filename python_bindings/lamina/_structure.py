@@ -10,7 +10,8 @@ DEEPEST, _MOST = 200, 2**17  # limits for levels and containers of one walk, as 
 
 def is_dataclass(value) -> bool:
     """Whether a value is an instance of a dataclass, and nothing else: a Module is an object, and a dict a dict, whatever decorates its class."""
-    return hasattr(type(value), "__dataclass_fields__") and not hasattr(type(value), "_lamina_whole") and not isinstance(value, (tuple, list, dict))
+    kind = type(value)
+    return isinstance(getattr(kind, "__dataclass_fields__", None), dict) and not hasattr(kind, "_lamina_whole") and not isinstance(value, (tuple, list, dict))
 
 
 def is_container(value) -> bool:
@@ -31,8 +32,9 @@ def parts_of(value) -> dict | None:
         return dict(enumerate(value))
     if not is_dataclass(value):
         return None
-    from dataclasses import fields  # there already, where a dataclass is
-    return {field.name: getattr(value, field.name) for field in fields(value) if hasattr(value, field.name)}
+    from dataclasses import _FIELD  # there already, where a dataclass is
+    fields = [name for name, field in type(value).__dataclass_fields__.items() if getattr(field, "_field_type", None) is _FIELD]
+    return {name: getattr(value, name) for name in fields if hasattr(value, name)}
 
 
 def with_parts(value, parts):

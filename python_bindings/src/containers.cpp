@@ -19,7 +19,9 @@ constexpr size_t kMostElements = kMostParts;  // of an iterable
 bool is_dataclass(PyObject* o) {
   static PyObject* const fields = PyUnicode_InternFromString("__dataclass_fields__");
   static PyObject* const whole = PyUnicode_InternFromString("_lamina_whole");  // a Module is an object, whatever decorates its class
-  return !PyType_Check(o) && _PyType_Lookup(Py_TYPE(o), fields) && !_PyType_Lookup(Py_TYPE(o), whole);
+  if (PyType_Check(o)) return false;
+  PyObject* const found = _PyType_Lookup(Py_TYPE(o), fields);
+  return found && PyDict_Check(found) && !_PyType_Lookup(Py_TYPE(o), whole);
 }
 
 // The names and values of a dataclass's fields. Those without a value, of its class, and only for its __init__ are no parts.
@@ -28,8 +30,8 @@ void add_fields(PyObject* o, Parts& out) {
   const nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
   const nb::dict fields = nb::borrow<nb::dict>(type.attr("__dataclass_fields__"));
   for (const auto& [key, field] : fields) {
-    if (!field.attr("_field_type").is(instance_field)) continue;
-    const nb::object name = nb::borrow(key);
+    const nb::object name = nb::borrow(key), kept = nb::borrow(field);
+    if (!nb::getattr(kept, "_field_type", nb::none()).is(instance_field)) continue;
     nb::object value = nb::steal(PyObject_GetAttr(o, name.ptr()));
     if (!value.is_valid()) {
       if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw_python_error();
