@@ -10,7 +10,7 @@ from .lists import GrowingList
 from .numbers import alone, as_number, takes
 from .places import is_users_code, located
 from .reach import same_parts
-from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, difference, frozen, function_of, has_parts, in_graph, is_container, is_state, made, same, thawed, zeros_like
+from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, difference, frozen, function_of, has_parts, in_graph, is_container, is_state, made, pairs_in, same, thawed, zeros_like
 
 
 def if_(test, body, orelse, get_state, set_state, names, merged):
@@ -90,7 +90,7 @@ class _Branches:
         if type(value) is GrowingList:
             return GrowingList(*chosen)
         made = thawed(chosen, value)
-        for old, new in zip(containers_in(value), containers_in(made)):
+        for old, new in pairs_in(value, made):
             state.note_alias(old, new, "what is returned")
         return made
 

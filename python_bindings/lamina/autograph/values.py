@@ -84,7 +84,7 @@ def has_parts(value) -> bool:
 
 def is_container(value) -> bool:
     """Whether a value has parts that can be changed, so that it matters which object it is."""
-    return type(value) in (list, dict) or is_dataclass(value) and not type(value).__dataclass_params__.frozen
+    return type(value) in (list, dict) or is_dataclass(value) and not getattr(getattr(value, "__dataclass_params__", None), "frozen", False)
 
 
 def frozen(value):
