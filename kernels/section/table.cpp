@@ -73,7 +73,6 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
   list("in", s.first_in, s.ins);
   list("out", s.first_out, s.outs);
   if (s.replicas != 1) out << " replicas " << s.replicas;
-  if (s.shards != 1) out << " shards " << s.shards;
   if (s.barrier_before) out << " | barrier";
 }
 

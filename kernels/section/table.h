@@ -82,7 +82,6 @@ struct Step {
   int32_t first_out = 0, outs = 0;
   int32_t owner = 0;     // Partition::one: the thread that runs it, modulo their number
   int32_t replicas = 1;  // models of an ensemble; the sizes above are per model
-  int32_t shards = 1;    // V of data-parallel training
 };
 
 struct Operand {

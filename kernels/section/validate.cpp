@@ -55,7 +55,6 @@ class TableValidator {
       require(i < s.ins || o.buffer >= inputs_, "writes an input of the section");
     }
     require(s.rows >= 0 && s.k >= 0 && s.n >= 0, "has a negative size");
-    require(s.shards == 1, "has shards, which no interpreter runs yet");
     require(s.replicas >= 1 && (s.replicas == 1 || s.partition == Partition::models), "has models that are not shared out");
     require(s.owner >= 0 && (s.owner == 0 || s.partition == Partition::one), "belongs to one thread and is shared");
     if (s.partition == Partition::models) check_models(s);

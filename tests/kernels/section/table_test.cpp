@@ -155,7 +155,6 @@ TEST(SectionValidator, FindsEachPlantedFault) {
   expect("has a negative size", [](Net& n) { n.table.steps[1].k = -1; });
   expect("has models that are not shared out", [](Net& n) { n.table.steps[1].replicas = 4; });
   expect("writes one place for all models", [](Net& n) { n.table.steps[1].replicas = 4, n.table.steps[1].partition = Partition::models; });
-  expect("has shards", [](Net& n) { n.table.steps[1].shards = 4; });
   expect("cannot be shared by rows", [](Net& n) { n.table.steps[3].partition = Partition::rows; });
   expect("of no kind", [](Net& n) { n.table.steps[1].kind = StepKind(255); });
   expect("writes %6 over %0, which it also reads", [](Net& n) { n.ranges[size_t(n.h)] = n.ranges[size_t(n.x)]; });
