@@ -10,6 +10,15 @@
 
 namespace lamina {
 
+bool is_recorded(const Tensor& t) {
+  return std::any_of(thread_tapes().begin(), thread_tapes().end(),
+                     [&](const auto& tape) { return tape->listens() && tape->belongs_to(nullptr) && !t.is_symbolic() && tape->tracks(t); });
+}
+bool is_recorded(const Variable& v) {
+  return std::any_of(thread_tapes().begin(), thread_tapes().end(),
+                     [&](const auto& tape) { return tape->listens() && tape->belongs_to(nullptr) && tape->wants(v); });
+}
+
 GradientTape::GradientTape(Options options) : record_(std::make_shared<TapeRecord>(options.persistent, options.watch_variables)) {
   if (options.started) start();
 }

@@ -23,6 +23,10 @@ struct Source {
   std::optional<Variable> variable;
 };
 
+// Whether a tape of this thread records what is computed eagerly from it, so that a number read from it would be without a gradient.
+LAMINA_API bool is_recorded(const Tensor& t);
+LAMINA_API bool is_recorded(const Variable& v);
+
 class LAMINA_API GradientTape {
  public:
   struct Options {

@@ -1,5 +1,7 @@
 #include "graph/functions/random.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -202,6 +204,36 @@ Tensor normal(const Shape& shape, DType dtype, double mean, double deviation, Ca
   return draw(ops::def::random_normal, draw_attrs(shape, dtype, mean, deviation), {}, at);
 }
 
+namespace {
+// The parameters of draws of this shape, in the draws' dtype.
+std::vector<Tensor> parameters(const char* draw, const Shape& shape, std::optional<DType> dtype, std::span<const Operand> given) {
+  const bool has_tensor =
+      std::any_of(given.begin(), given.end(), [](const Operand& o) { return o.is_tensor() && !o.tensor().from_host(); });
+  if (!has_tensor && !dtype) dtype = DType::f32;
+  std::vector<Tensor> out = resolve_all(draw, given, Mixing::fractions);
+  for (Tensor& t : out) {
+    const auto o = [&] { return Operand(t, given[0].at()); };
+    if (dtype && t.dtype() != *dtype) t = astype(o(), *dtype);
+    t = broadcast_to(o(), shape);
+  }
+  return out;
+}
+}  // namespace
+
+Tensor uniform(const Shape& shape, std::optional<DType> dtype, const Operand& low, const Operand& high) {
+  const CallSite at = low.at();
+  const auto o = [&](const Tensor& t) { return Operand(t, at); };
+  const std::vector<Tensor> ends = parameters("random.uniform", shape, dtype, std::array{low, high});
+  const Tensor u = random::uniform(shape, ends[0].dtype(), 0, 1, at);
+  return add(o(ends[0]), o(mul(o(sub(o(ends[1]), o(ends[0]))), o(u))));
+}
+Tensor normal(const Shape& shape, std::optional<DType> dtype, const Operand& mean, const Operand& deviation) {
+  const CallSite at = mean.at();
+  const auto o = [&](const Tensor& t) { return Operand(t, at); };
+  const std::vector<Tensor> of = parameters("random.normal", shape, dtype, std::array{mean, deviation});
+  return add(o(of[0]), o(mul(o(of[1]), o(random::normal(shape, of[0].dtype(), 0, 1, at)))));
+}
+
 Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype, CallSite at) {
   return draw(ops::def::random_integers, ir::make_attrs(ops::RandomIntegersAttrs{{dtype, shape}, low, high}), {}, at);
 }
@@ -254,6 +286,13 @@ Tensor exponential(const Shape& shape, DType dtype, double rate, CallSite at) {
   const Tensor u = random::uniform(shape, is_half(dtype) ? DType::f32 : dtype, 0, 1, at);
   const Tensor waiting = neg(Operand(log(Operand(sub(Operand(1.0, at), Operand(u, at)), at)), at));
   return narrowed(rate == 1 ? waiting : div(Operand(waiting, at), Operand(rate, at)), dtype, at);
+}
+
+Tensor exponential(const Shape& shape, std::optional<DType> dtype, const Operand& rate) {
+  const CallSite at = rate.at();
+  const Tensor of = parameters("random.exponential", shape, dtype, std::array{rate})[0];
+  require(greater(Operand(of, at), Operand(0.0, at)), "random.exponential: a rate must be positive", {"rate", of}, at);
+  return div(Operand(random::exponential(shape, of.dtype(), 1, at), at), Operand(of, at));
 }
 
 Tensor bernoulli(const Operand& p) { return bernoulli(p, p.resolve().shape()); }

@@ -34,6 +34,10 @@ LAMINA_API Tensor uniform(const Shape& shape, DType dtype = DType::f32, double l
                           CallSite at = std::source_location::current());
 LAMINA_API Tensor normal(const Shape& shape, DType dtype = DType::f32, double mean = 0, double deviation = 1,
                          CallSite at = std::source_location::current());
+// The same with parameters that broadcast to the shape, through which gradients flow: low + (high - low) u, mean + deviation z, of the
+// parameters' dtype unless one is given.
+LAMINA_API Tensor uniform(const Shape& shape, std::optional<DType> dtype, const Operand& low, const Operand& high);
+LAMINA_API Tensor normal(const Shape& shape, std::optional<DType> dtype, const Operand& mean, const Operand& deviation);
 // Integers in [low, high), all equally likely.
 LAMINA_API Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype = DType::i32,
                            CallSite at = std::source_location::current());
@@ -45,6 +49,7 @@ LAMINA_API Tensor truncated_normal(const Shape& shape, DType dtype = DType::f32,
                                    double high = 2, CallSite at = std::source_location::current());
 // -log(1 - u) / rate with u uniform in [0, 1): waiting times with `rate` events per unit.
 LAMINA_API Tensor exponential(const Shape& shape, DType dtype = DType::f32, double rate = 1, CallSite at = std::source_location::current());
+LAMINA_API Tensor exponential(const Shape& shape, std::optional<DType> dtype, const Operand& rate);  // throws assertion for a rate <= 0
 // true with probability p (a number or floating tensor), one draw per element of p: u < p with u uniform in [0, 1). Throws assertion, as
 // categorical() and choice() do, for what is no distribution.
 LAMINA_API Tensor bernoulli(const Operand& p);

@@ -425,6 +425,20 @@ Tensor linspace(double start, double stop, int64_t count, bool end, DType dtype)
   return astype(Operand(constant(values, type), CallSite()), dtype);
 }
 
+Tensor linspace(const Operand& start, const Operand& stop, int64_t count, bool end, std::optional<DType> dtype) {
+  const auto o = [&](const Tensor& t) { return Operand(t, start.at()); };
+  const std::vector<Tensor> ends = resolve_all("linspace", std::array{start, stop}, Mixing::fractions);
+  const int rank = std::max(ends[0].rank(), ends[1].rank());
+  std::vector<int64_t> along(size_t(rank) + 1, 1);
+  along[0] = count;
+  const auto part = [&](double from, double to) {
+    return reshape(o(astype(o(linspace(from, to, count, end, DType::f64)), ends[0].dtype())), along);
+  };
+  Tensor out = add(o(mul(o(ends[0]), o(part(1, 0)))), o(mul(o(ends[1]), o(part(0, 1)))));
+  if (dtype && is_integer(*dtype)) out = floor(o(out));
+  return dtype && *dtype != out.dtype() ? astype(o(out), *dtype) : out;
+}
+
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool matrix_order, CallSite at) {
   const size_t n = vectors.size();
   auto axis_of = [&](size_t i) { return !matrix_order && n >= 2 && i < 2 ? 1 - i : i; };

@@ -59,6 +59,8 @@ LAMINA_API Tensor full_like(const Operand& x, const Operand& value);
 LAMINA_API Tensor full_like(const Operand& x, const Operand& value, DType dtype);
 // `count` evenly spaced numbers from start to stop inclusive; without the end, the last is one step before stop.
 LAMINA_API Tensor linspace(double start, double stop, int64_t count = 50, bool end = true, DType dtype = DType::f32);
+// The same between tensors that broadcast together, along a new first axis; gradients flow to them. Of their dtype unless one is given.
+LAMINA_API Tensor linspace(const Operand& start, const Operand& stop, int64_t count, bool end, std::optional<DType> dtype);
 // Coordinate grids, one per vector. `matrix_order`: axis i belongs to vector i (NumPy's indexing="ij"); otherwise the first two axes are
 // swapped ("xy").
 LAMINA_API std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool matrix_order = false,

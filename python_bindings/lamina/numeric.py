@@ -7,6 +7,7 @@ import operator
 from . import _border, _core as _c, errors
 from ._core import Tensor, Variable
 from ._structure import flatten, unflatten
+from .reporting import check
 from .transforms import custom_gradient
 
 __all__ = [
@@ -232,17 +233,9 @@ def trace(x, offset: int = 0, axis1: int = 0, axis2: int = 1):
 
 # --- order ---
 
-def _between(low, high, part):
-    """low + (high - low) part, also where the distance is too large for a number, and at infinities."""
-    if part == 0:
-        return low
-    distance = high - low
-    return _c.where(_c.isfinite(distance), low + distance * part, low * (1 - part) + high * part)
-
-
 def quantile(x, q, axis=None, keepdims: bool = False, method: str = "linear"):
-    """The q-quantiles, 0 <= q <= 1, of all elements or along an axis. q may be a vector, whose axis then comes first. method: how a place between two
-    elements is read, "linear", "lower", "higher", "nearest" or "midpoint". NaN where an element is NaN. Integers count as float32."""
+    """The q-quantiles, 0 <= q <= 1, of all elements or along an axis. q may be a vector, whose axis then comes first, and a tensor, to which gradients flow if `method` is
+    "linear". method: how a place between two elements is read, "linear", "lower", "higher", "nearest" or "midpoint". NaN where an element is NaN. Integers count as float32."""
     x = _floating(x)
     shape = [1] * x.ndim if axis is None else [1 if i == axis % x.ndim else d for i, d in enumerate(x.shape)]
     if axis is None:
@@ -250,29 +243,45 @@ def quantile(x, q, axis=None, keepdims: bool = False, method: str = "linear"):
     at, n = _axis("quantile", x, axis)
     if n == 0:
         raise errors.InvalidArgument("quantile: there are no elements", why="a quantile lies between two of them", fix="check the size before")
-    ways = {"linear": _between, "lower": lambda low, high, part: low, "higher": lambda low, high, part: high,
-            "midpoint": lambda low, high, part: _between(low, high, 0.5 if part else 0), "nearest": lambda low, high, part: high if part > 0.5 else low}
+    ways = "linear", "lower", "higher", "nearest", "midpoint"
     if method not in ways:
         raise errors.InvalidArgument(f"quantile: {errors.shown(method)} is no method", why=f"there are {', '.join(ways)}", fix='pass "linear"')
-    shares = q.numpy() if isinstance(q, (Tensor, Variable)) else q
-    scalar = not hasattr(shares, "__len__") or getattr(shares, "ndim", 1) == 0
-    numbers = [float(v) for v in ([shares] if scalar else shares)]
-    if any(not 0 <= v <= 1 for v in numbers):
+    share = _c.astype(_tensor(q), "float64") if isinstance(q, (Tensor, Variable)) else _c.constant(q, "float64")
+    fits = _c.logical_and(share >= 0, share <= 1)
+    if not _c.executing_eagerly():
+        check(_c.all(fits), "quantile: q must be numbers from 0 to 1")
+        share = _c.where(fits, share, 0)
+    elif not _c.all(fits):
         raise errors.InvalidArgument(f"quantile: q is {errors.shown(q)}", why="it is a share", fix="pass numbers from 0 to 1")
-    ordered = _c.sort(x, at)
-    spoiled = _c.any(_c.isnan(x), at)
-    found = []
-    for share in numbers:
-        place = share * (n - 1)
-        low = min(int(math.floor(place)), n - 1)
-        high = min(low + 1, n - 1) if place > low else low
-        part = place - low
-        if method == "nearest" and part == 0.5:
-            part = 1.0 if low % 2 else 0.0  # ties to even, as NumPy
-        one = _narrowed(ways[method](_widened(_part(ordered, at, low)), _widened(_part(ordered, at, high)), part), x)
-        one = _c.where(spoiled, math.nan, one)
-        found.append(_c.reshape(one, [-1 if d is None else d for d in shape]) if keepdims else one)
-    return found[0] if scalar else _c.stack(found, 0)
+    ordered, spoiled = _c.sort(x, at), _c.any(_c.isnan(x), at)
+
+    def read(place):
+        return _widened(_c.take(ordered, _c.astype(place, "int64"), axis=at))
+
+    def at_share(share):
+        one = _c.where(spoiled, math.nan, _narrowed(_between(read, share * (n - 1), n, method), x))
+        return _c.reshape(one, [-1 if d is None else d for d in shape]) if keepdims else one
+
+    return at_share(share) if share.ndim == 0 else _c.stack([at_share(one) for one in unstack(share)], 0)
+
+
+def _between(read, place, n, method):
+    """What stands at a place, float64, in an order of n elements, of which read(i) gives the i-th."""
+    low = _c.floor(_c.stop_gradient(place))
+    if method == "nearest":
+        return read(_c.round(_c.stop_gradient(place)))
+    high = _c.where(place > low, _c.minimum(low + 1, float(n - 1)), low)
+    if method in ("lower", "higher"):
+        return read(low if method == "lower" else high)
+    if method == "midpoint":
+        place = (low + high) / 2
+    low = _c.minimum(low, float(max(n - 2, 0)))  # at the last element the slope is that from the one before
+    first, second = read(low), read(_c.minimum(low + 1, float(n - 1)))
+    part, distance = _c.astype(place - low, first.dtype), second - first
+    near = _c.isfinite(distance)  # else a distance too large for a number, or an infinity
+    distance = _c.where(near, distance, 0)
+    far = _c.stop_gradient(_c.where(part == 0, first, _c.where(part == 1, second, first * (1 - part) + second * part)))
+    return _c.where(near, _c.where(part < 1, first + distance * part, second + distance * (part - 1)), far)
 
 
 def median(x, axis=None, keepdims: bool = False):

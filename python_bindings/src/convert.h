@@ -34,6 +34,13 @@ class TensorObject : public nb::object {
   NB_OBJECT(TensorObject, nb::object, "lamina._core.Tensor", is_tensor)
 };
 TensorObject to_python(Tensor tensor);
+// A plain number: no tensor of a graph, and none that a tape records, whose gradient would be lost. Converted by to_number().
+class NumberObject : public nb::object {
+  static bool is_number(nb::handle value);
+  NB_OBJECT(NumberObject, nb::object, "float", is_number)
+};
+using NumberArgument = const NumberObject&;
+double to_number(nb::handle value);
 nb::object to_python(Variable variable);
 
 // The dtype for a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float, complex. Throws not_found or type.

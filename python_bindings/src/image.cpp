@@ -121,16 +121,16 @@ void bind_functions(nb::module_& module) {
       "(mean, variance) over an axis or several, over all without.");
   m.def(
       "batch_norm",
-      [](nb::handle x, nb::handle mean, nb::handle variance, nb::handle offset, nb::handle scale, double epsilon) {
-        return to_python(
-            batch_norm(to_operand(x), to_operand(mean), to_operand(variance), optional_tensor(offset), optional_tensor(scale), epsilon));
+      [](nb::handle x, nb::handle mean, nb::handle variance, nb::handle offset, nb::handle scale, NumberArgument epsilon) {
+        return to_python(batch_norm(to_operand(x), to_operand(mean), to_operand(variance), optional_tensor(offset), optional_tensor(scale),
+                                    to_number(epsilon)));
       },
       nb::arg("x"), nb::arg("mean"), nb::arg("variance"), nb::arg("offset") = nb::none(), nb::arg("scale") = nb::none(),
       nb::arg("epsilon") = 1e-3, "(x - mean) / sqrt(variance + epsilon) * scale + offset. Ioffe and Szegedy 2015.");
   m.def(
       "layer_norm",
-      [](nb::handle x, nb::handle scale, nb::handle offset, nb::handle axis, double epsilon) {
-        return to_python(layer_norm(to_operand(x), optional_tensor(scale), optional_tensor(offset), to_axes(axis), epsilon));
+      [](nb::handle x, nb::handle scale, nb::handle offset, nb::handle axis, NumberArgument epsilon) {
+        return to_python(layer_norm(to_operand(x), optional_tensor(scale), optional_tensor(offset), to_axes(axis), to_number(epsilon)));
       },
       nb::arg("x"), nb::arg("scale") = nb::none(), nb::arg("offset") = nb::none(), nb::arg("axis") = -1, nb::arg("epsilon") = 1e-5,
       "x brought to mean 0 and variance 1 over an axis or several, times scale plus offset. Ba, Kiros and Hinton 2016.");

@@ -10,7 +10,8 @@ namespace {
 
 using Spread = Tensor (*)(const Operand&, const AxesOrAll&, bool, double);
 template <Spread op>
-TensorObject call_spread(nb::handle x, nb::handle axis, bool keepdims, double ddof) {
+TensorObject call_spread(nb::handle x, nb::handle axis, bool keepdims, NumberArgument given) {
+  const double ddof = to_number(given);
   const Operand operand = to_operand(x);
   const AxesOrAll axes = to_axes_or_all(axis);
   return unlocked({&operand}, [&] { return op(operand, axes, keepdims, ddof); });
@@ -35,7 +36,7 @@ double to_order(nb::handle ord) {
                                               .why = "an order is a number",
                                               .fix = "pass 1, 2 or float('inf')"});
   }
-  return nb::cast<double>(nb::float_(ord));
+  return to_number(ord);
 }
 
 void bind_activations(nb::module_& m) {

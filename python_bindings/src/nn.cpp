@@ -187,7 +187,10 @@ void bind_losses(nb::module_& root) {
       .def(nb::init<>());
   Functions functions(m, "losses.");
   functions.def(
-      "huber", [](nb::handle y, nb::handle p, double delta) { return to_python(losses::huber(to_operand(y), to_operand(p), delta)); },
+      "huber",
+      [](nb::handle y, nb::handle p, NumberArgument delta) {
+        return to_python(losses::huber(to_operand(y), to_operand(p), to_number(delta)));
+      },
       nb::arg("y_true"), nb::arg("y_pred"), nb::arg("delta") = 1.0,
       "The mean over the last axis: [..., c] and [..., c] -> [...]; see Huber.");
 #define BIND(name, doc)                                                                                                                \

@@ -21,6 +21,7 @@ using HyperArgument = const HyperObject&;
 
 optim::Hyper to_hyper(HyperArgument value) {
   if (is_variable(value.ptr())) return optim::Hyper(as_variable(value.ptr()));
+  if (is_tensor(value.ptr())) return to_number(value);
   const double number = PyFloat_AsDouble(value.ptr());
   if (number == -1 && PyErr_Occurred()) {
     PyErr_Clear();

@@ -43,12 +43,13 @@ class Keyed {
   std::optional<random::KeyScope> scope_;
 };
 
+bool is_value(nb::handle h) { return is_tensor(h.ptr()) || is_variable(h.ptr()) || is_array(h.ptr()); }
+
 TensorObject draw_integers(nb::handle low, nb::handle high, nb::handle shape, nb::handle dtype, nb::handle key) {
   const Keyed keyed(key);
   const nb::object zero = nb::int_(0);
   const nb::handle first = high.is_none() ? nb::handle(zero) : low, end = high.is_none() ? low : high;
   const DType d = to_optional_dtype(dtype).value_or(DType::i32);
-  auto is_value = [](nb::handle h) { return is_tensor(h.ptr()) || is_variable(h.ptr()) || is_array(h.ptr()); };
   if (is_value(first) || is_value(end)) return to_python(random::integers(to_shape(shape), to_operand(first), to_operand(end), d));
   return to_python(random::integers(to_shape(shape), to_whole(first), to_whole(end), d, CallSite()));
 }
@@ -76,20 +77,32 @@ void bind_random(nb::module_& m) {
       "Starts all draws and initial weights anew from this seed, an integer from -2**63 to 2**64 - 1.");
   r.def(
       "uniform",
-      [](nb::handle shape, double low, double high, nb::handle dtype, nb::handle key) {
+      [](nb::handle shape, NumberArgument low, NumberArgument high, nb::handle dtype, nb::handle key) {
         const Keyed keyed(key);
-        return to_python(random::uniform(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), low, high, CallSite()));
+        if (is_value(low) || is_value(high)) {
+          const auto [first, end] = to_operands(low, high);
+          return to_python(random::uniform(to_shape(shape), to_optional_dtype(dtype), first, end));
+        }
+        return to_python(
+            random::uniform(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), to_number(low), to_number(high), CallSite()));
       },
       nb::arg("shape") = nb::make_tuple(), nb::arg("low") = 0.0, nb::arg("high") = 1.0, nb::arg("dtype") = nb::none(), nb::kw_only(),
-      nb::arg("key") = nb::none(), "Numbers evenly spread over [low, high).");
+      nb::arg("key") = nb::none(),
+      "Numbers evenly spread over [low, high), which are numbers or tensors that broadcast to the shape; gradients flow to these.");
   r.def(
       "normal",
-      [](nb::handle shape, double mean, double deviation, nb::handle dtype, nb::handle key) {
+      [](nb::handle shape, NumberArgument mean, NumberArgument deviation, nb::handle dtype, nb::handle key) {
         const Keyed keyed(key);
-        return to_python(random::normal(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), mean, deviation, CallSite()));
+        if (is_value(mean) || is_value(deviation)) {
+          const auto [centre, scale] = to_operands(mean, deviation);
+          return to_python(random::normal(to_shape(shape), to_optional_dtype(dtype), centre, scale));
+        }
+        return to_python(random::normal(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), to_number(mean),
+                                        to_number(deviation), CallSite()));
       },
       nb::arg("shape") = nb::make_tuple(), nb::arg("mean") = 0.0, nb::arg("deviation") = 1.0, nb::arg("dtype") = nb::none(), nb::kw_only(),
-      nb::arg("key") = nb::none(), "Normally distributed numbers.");
+      nb::arg("key") = nb::none(),
+      "Normally distributed numbers. mean and deviation are numbers or tensors that broadcast to the shape; gradients flow to these.");
   r.def("integers", draw_integers, nb::arg("low"), nb::arg("high") = nb::none(), nb::arg("shape") = nb::make_tuple(),
         nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
         "Whole numbers from low to high - 1, each equally likely; with one number from 0 to it minus 1. int32 unless a dtype is given. "
@@ -98,22 +111,25 @@ void bind_random(nb::module_& m) {
         "runs.");
   r.def(
       "truncated_normal",
-      [](nb::handle shape, double mean, double deviation, double low, double high, nb::handle dtype, nb::handle key) {
+      [](nb::handle shape, NumberArgument mean, NumberArgument deviation, NumberArgument low, NumberArgument high, nb::handle dtype,
+         nb::handle key) {
         const Keyed keyed(key);
-        return to_python(random::truncated_normal(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), mean, deviation, low,
-                                                  high, CallSite()));
+        return to_python(random::truncated_normal(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), to_number(mean),
+                                                  to_number(deviation), to_number(low), to_number(high), CallSite()));
       },
       nb::arg("shape") = nb::make_tuple(), nb::arg("mean") = 0.0, nb::arg("deviation") = 1.0, nb::arg("low") = -2.0, nb::arg("high") = 2.0,
       nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
       "Normally distributed numbers given that they lie in [low, high].");
   r.def(
       "exponential",
-      [](nb::handle shape, double rate, nb::handle dtype, nb::handle key) {
+      [](nb::handle shape, NumberArgument rate, nb::handle dtype, nb::handle key) {
         const Keyed keyed(key);
-        return to_python(random::exponential(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), rate, CallSite()));
+        if (is_value(rate)) return to_python(random::exponential(to_shape(shape), to_optional_dtype(dtype), to_operand(rate)));
+        return to_python(random::exponential(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), to_number(rate), CallSite()));
       },
       nb::arg("shape") = nb::make_tuple(), nb::arg("rate") = 1.0, nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),
-      "Waiting times with `rate` events per unit: -log(1 - u) / rate.");
+      "Waiting times with `rate` events per unit: -log(1 - u) / rate, a number or a tensor that broadcasts to the shape; gradients flow to "
+      "it.");
   r.def(
       "bernoulli",
       [](nb::handle p, nb::handle shape, nb::handle key) {
@@ -213,8 +229,8 @@ void bind_random(nb::module_& m) {
       },
       nb::arg("state"), "Goes on where get_state() was called.");
   Functions(m).def(
-      "dropout", [](nb::handle x, double rate) { return to_python(dropout(to_operand(x), rate)); }, nb::arg("x"), nb::arg("rate"),
-      doc_of("dropout"));
+      "dropout", [](nb::handle x, NumberArgument rate) { return to_python(dropout(to_operand(x), to_number(rate))); }, nb::arg("x"),
+      nb::arg("rate"), doc_of("dropout"));
 }
 
 }  // namespace lamina::python

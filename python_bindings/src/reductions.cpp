@@ -34,7 +34,8 @@ TensorObject choose(nb::handle x, nb::handle axis, bool keepdims, nb::handle out
 }
 using Spread = Tensor (*)(const Operand&, const AxesOrAll&, bool, double);
 template <Spread op>
-TensorObject spread(nb::handle x, nb::handle axis, bool keepdims, double ddof, nb::handle dtype, nb::handle out) {
+TensorObject spread(nb::handle x, nb::handle axis, bool keepdims, NumberArgument less, nb::handle dtype, nb::handle out) {
+  const double ddof = to_number(less);
   const Operand operand = given(x, dtype, out);
   const AxesOrAll axes = to_axes_or_all(axis);
   return unlocked({&operand}, [&] { return op(operand, axes, keepdims, ddof); });

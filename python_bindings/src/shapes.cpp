@@ -130,11 +130,16 @@ void bind_matrices(nb::module_& module) {
       "One number everywhere, in x's shape, and its dtype unless one is given");
   m.def(
       "linspace",
-      [](double start, double stop, int64_t num, bool endpoint, nb::handle dtype) {
-        return to_python(linspace(start, stop, num, endpoint, dtype_or(dtype, DType::f32)));
+      [](NumberArgument start, NumberArgument stop, int64_t num, bool endpoint, nb::handle dtype) {
+        const auto is_value = [](nb::handle h) { return is_tensor(h.ptr()) || is_variable(h.ptr()); };
+        if (!is_value(start) && !is_value(stop))
+          return to_python(linspace(to_number(start), to_number(stop), num, endpoint, dtype_or(dtype, DType::f32)));
+        const auto [first, last] = to_operands(start, stop);
+        return to_python(linspace(first, last, num, endpoint, to_optional_dtype(dtype)));
       },
       nb::arg("start"), nb::arg("stop"), nb::arg("num") = 50, nb::arg("endpoint") = true, nb::arg("dtype") = nb::none(),
-      "num numbers from start to stop; without the endpoint the last is one step before it");
+      "num numbers from start to stop, along a new first axis if these are tensors, to which gradients flow; without the endpoint the last "
+      "is one step before it");
   m.def(
       "meshgrid",
       [](nb::args vectors, const std::string& indexing) {
