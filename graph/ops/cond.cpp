@@ -43,6 +43,19 @@ std::vector<Value> vjp_cond(const ir::VjpCall& call) {
   return spread(results_from(first, count), wanted, call.inputs.size(), 1);
 }
 
+// The results of a branch for the models on its way; others' are discarded. A branch that can fail runs only if there are some.
+std::vector<Value> of_models(Graph& g, Value mask, const ir::GraphRef& branch, const std::vector<Value>& captures,
+                             std::span<const uint8_t> batched) {
+  if (!can_fail(*branch)) return inline_region(g, *branch, captures);
+  Graph nothing;
+  for (Value v : branch->inputs) nothing.add_input(branch->type(v));
+  for (Value v : branch->outputs) nothing.outputs.push_back(full(nothing, branch->type(v), 0));
+  const size_t count = branch->outputs.size();
+  return results_from(cond(g, any(g, mask), of_active_models(g, mask, *branch, captures, batched), branch,
+                           std::make_shared<const Graph>(std::move(nothing))),
+                      count);
+}
+
 // With one condition for all models, one branch runs; with one per model, both run and each model selects its result.
 std::vector<ir::Batched> batch_cond(const ir::BatchCall& call) {
   Graph& g = call.graph;
@@ -61,8 +74,9 @@ std::vector<ir::Batched> batch_cond(const ir::BatchCall& call) {
     const Value first = cond(g, call.inputs[0].value, std::move(captures), std::move(then), std::move(otherwise));
     return batched_from(first, out);
   }
+  const std::vector<Value> a = of_models(g, call.inputs[0].value, then, captures, in),
+                           b = of_models(g, logical_not(g, call.inputs[0].value), otherwise, captures, in);
   std::vector<ir::Batched> results;
-  const std::vector<Value> a = inline_region(g, *then, captures), b = inline_region(g, *otherwise, captures);
   for (size_t i = 0; i < a.size(); ++i) results.push_back({select_models(g, call.inputs[0].value, a[i], b[i]), true});
   return results;
 }

@@ -1,5 +1,7 @@
 #include "graph/ops/region_checks.h"
 
+#include <algorithm>
+
 namespace lamina::ops {
 
 void require_region_inputs(const char* op, const char* region, const Graph& graph, std::span<const TensorType> in) {
@@ -73,6 +75,27 @@ Value select_models(Graph& g, Value mask, Value a, Value b) {
   Shape shape = g.type(mask).shape;
   shape.resize(std::max<size_t>(1, g.type(a).rank()), Dim(1));
   return select(g, reshape(g, mask, shape), a, b);
+}
+
+bool can_fail(const Graph& region) {
+  static const std::vector<const ir::OpDef*> ops = {&def::gather,         &def::scatter,  &def::scatter_add, &def::sparse_cross_entropy,
+                                                    &def::check_numerics, &def::cholesky, &def::eigh,        &def::qr,
+                                                    &def::slogdet,        &def::solve,    &def::svd,         &def::triangular_solve};
+  return std::any_of(region.nodes().begin(), region.nodes().end(), [&](const ir::Node& node) {
+    return std::find(ops.begin(), ops.end(), node.op) != ops.end() ||
+           std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& inner) { return can_fail(*inner); });
+  });
+}
+
+std::vector<Value> of_active_models(Graph& g, Value active, const Graph& region, std::vector<Value> values,
+                                    std::span<const uint8_t> batched) {
+  if (!can_fail(region)) return values;
+  const TensorType numbers{DType::i64, g.type(active).shape};
+  const Value first = broadcast_to(g, argmax(g, astype(g, active, DType::i32), 0, true), numbers.shape);
+  const Value places = select(g, active, iota(g, numbers, 0), first);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (batched[i]) values[i] = gather(g, values[i], places, 0);
+  return values;
 }
 
 void refuse_host_effects(const char* op, std::span<const ir::GraphRef> regions) {

@@ -22,6 +22,12 @@ std::vector<ir::Batched> batched_from(Value first, std::span<const uint8_t> out)
 const ir::RegionTransforms& transforms_of(const char* op, const ir::RegionTransforms* transforms);
 // where(mask, a, b) with one mask element per model and values with the model axis in front.
 Value select_models(Graph& g, Value mask, Value a, Value b);
+// Whether a region has an op that raises an error for some values, such as an index out of range or a singular matrix.
+bool can_fail(const Graph& region);
+// Values for a region that runs for all models, `active` or not: where it can fail, the models that are not have the batched values of the
+// first that is, so that what is discarded fails no call. One must be active.
+std::vector<Value> of_active_models(Graph& g, Value active, const Graph& region, std::vector<Value> values,
+                                    std::span<const uint8_t> batched);
 // Throws when a region prints or checks. When models take different branches, all branches run, and discarded ones would print as well.
 void refuse_host_effects(const char* op, std::span<const ir::GraphRef> regions);
 // Results: the maximum of a vector of numbers; whether any element of a vector of bools is true.

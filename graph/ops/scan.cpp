@@ -193,14 +193,14 @@ std::vector<Value> vjp_scan(const ir::VjpCall& call) {
 
 // The region for models that stop at different slices: from its own count on, each keeps its carried values and gives zeros. Two more
 // inputs: the slice number, which is carried, and the counts.
-ir::GraphRef until_count(const Graph& body, const Parts& parts, Dim models, bool reverse) {
+ir::GraphRef until_count(const Graph& body, const Parts& parts, std::span<const uint8_t> batched, Dim models, bool reverse) {
   Graph g;
   const Value slice = g.add_input({DType::i64, {}});
   std::vector<Value> in;
   for (Value v : body.inputs) in.push_back(g.add_input(body.type(v)));
   const Value counts = g.add_input({DType::i64, {models}});
   const Value active = less(g, slice, counts);
-  std::vector<Value> out = inline_region(g, body, in);
+  const std::vector<Value> out = inline_region(g, body, of_active_models(g, active, body, in, batched));
   g.outputs.push_back(add(g, slice, scalar(g, DType::i64, reverse ? -1 : 1)));
   for (size_t i = 0; i < out.size(); ++i)
     g.outputs.push_back(select_models(g, active, out[i], i < parts.carried ? in[i] : full(g, g.type(out[i]), 0)));
@@ -232,7 +232,7 @@ std::vector<ir::Batched> batch_scan(const ir::BatchCall& call) {
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     const ir::Batched& input = call.inputs[i];
     if (i < parts.carried)
-      carried.push_back(in[i] ? with_model_axis(g, input, call.size) : input.value);
+      carried.push_back(in[i] ? with_own_models(g, input, call.size, body, body.inputs[i]) : input.value);
     else if (i < parts.carried + parts.stacked)
       stacked.push_back(input.batched ? move_axis(g, input.value, 0, 1) : input.value);
     else
@@ -241,7 +241,7 @@ std::vector<ir::Batched> batch_scan(const ir::BatchCall& call) {
   Value count = attrs.counted ? call.inputs.back().value : Value{};
   int first_result = 0;
   if (counts) {
-    batched = until_count(*batched, parts, call.size, attrs.reverse);
+    batched = until_count(*batched, parts, in, call.size, attrs.reverse);
     captures.push_back(count);
     count = largest(g, count);
     carried.insert(carried.begin(), attrs.reverse ? sub(g, count, scalar(g, DType::i64, 1)) : scalar(g, DType::i64, 0));

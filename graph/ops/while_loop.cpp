@@ -99,7 +99,8 @@ std::vector<ir::Batched> batch_while_loop(const ir::BatchCall& call) {
     if (i >= carried)
       captures.push_back(call.inputs[i].value);
     else
-      init.push_back(in[i] ? with_model_axis(g, call.inputs[i], call.size) : call.inputs[i].value);
+      init.push_back(in[i] ? with_own_models(g, call.inputs[i], call.size, *call.regions[1], call.regions[1]->inputs[i])
+                           : call.inputs[i].value);
   }
   std::vector<ir::Batched> results;
   if (!each[0]) {
@@ -121,7 +122,7 @@ std::vector<ir::Batched> batch_while_loop(const ir::BatchCall& call) {
   until.outputs = {any(until, inline_region(until, *condition, begin(until, *condition).first)[0])};
   const auto [values, count] = begin(step, *body);
   const Value active = inline_region(step, *condition, values)[0];
-  const std::vector<Value> after = inline_region(step, *body, values);
+  const std::vector<Value> after = inline_region(step, *body, of_active_models(step, active, *body, values, in));
   for (size_t i = 0; i < carried; ++i) step.outputs.push_back(select_models(step, active, after[i], values[i]));
   step.outputs.push_back(add(step, count, astype(step, active, DType::i64)));
   init.push_back(full(g, counts, 0));
