@@ -116,6 +116,7 @@ void bind_indexing(nb::module_& module) {
         return to_python(axis ? take(to_operand(x), to_operand(indices), *axis) : take(to_operand(x), to_operand(indices)));
       },
       "The elements of the flattened x, or the parts along an axis, that integers name.", nb::arg("indices"), nb::arg("axis") = nb::none());
+  add_method(m, "__reversed__", [](nb::handle self) { return nb::module_::import_("builtins").attr("list")(self).attr("__reversed__")(); });
   m.def(
       "take_along_axis",
       [](nb::handle x, nb::handle indices, int axis) { return to_python(take_along_axis(to_operand(x), to_operand(indices), axis)); },

@@ -552,3 +552,46 @@ def test_a_raise_statement_that_its_own_branch_catches_stays_pythons():
                 x = x + 1
         return x
     assert both(f, 1) == 2 and both(f, -1) == -1
+
+
+def test_del_takes_a_name_its_value():
+    def passing(x):
+        y = x * 2
+        if lm.sum(x) > 0:
+            z = y + 1
+            del y
+            x = z
+        return x
+
+    def unbound(x):
+        y = x * 2
+        if lm.sum(x) > 0:
+            del y
+        else:
+            x = -x
+        return x
+
+    def in_a_loop(x):
+        for _ in lm.range(lm.constant(3)):
+            y = x * 2
+            x = y - 1
+            del y
+        return x
+    for f in (passing, unbound, in_a_loop):
+        for x in ([1.0, 2.0], [-1.0, -2.0]):
+            assert np.array_equal(lm.function(f)(lm.constant(x)).numpy(), f(lm.constant(x)).numpy())
+
+    def after(x):
+        y = x * 2
+        del y
+        return y
+    with pytest.raises(UnboundLocalError, match="'y'"):
+        lm.function(after)(lm.constant(1.0))
+
+    def of_one_branch(x):
+        y = x * 2
+        if lm.sum(x) > 0:
+            del y
+        return y
+    with pytest.raises(lm.errors.InvalidArgument, match="'y' is given a value in only one branch"):
+        lm.function(of_one_branch)(lm.constant(1.0))

@@ -347,3 +347,10 @@ def test_a_power_modulo_a_third_number_is_refused():
     for f in (lambda x: pow(x, 3, 5), lambda x: pow(2, x, 5), lm.function(lambda x: pow(x, 3, 5))):
         with pytest.raises(lm.errors.TypeMismatch, match="modulo a third number"):
             f(lm.constant(2))
+
+
+def test_reversed_gives_the_rows_from_the_last_on():
+    assert [v.tolist() for v in reversed(lm.constant([[1, 2], [3, 4]]))] == [[3, 4], [1, 2]]
+    assert [float(v) for v in reversed(lm.Variable([1.0, 2.0]))] == [2.0, 1.0]
+    with pytest.raises(lm.errors.Error):
+        reversed(lm.constant(1.0))

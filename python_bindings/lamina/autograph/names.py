@@ -63,7 +63,7 @@ def read(node) -> set[str]:
             for child in ast.iter_child_nodes(n):
                 visit(child, hidden)
         else:
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id not in hidden:
+            if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Load, ast.Del)) and n.id not in hidden:  # del needs a value
                 out.add(n.id)
             if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name) and n.target.id not in hidden:
                 out.add(n.target.id)

@@ -292,12 +292,22 @@ class _Transformer:
             elif isinstance(value, list) and value and isinstance(value[0], ast.expr):
                 setattr(s, field, [self.expression(v) for v in value])
         names = written(s)
-        if isinstance(s, ast.Delete):
-            self.defined -= names
-        else:
-            self.bound |= names
-            self.defined |= names
+        self.bound |= names
+        self.defined |= names
         return [s]
+
+    def visit_Delete(self, s):
+        """A local name is given no value instead, so that branches and loops can say what it is afterwards."""
+        out = []
+        for target in s.targets:
+            if not isinstance(target, ast.Name) or target.id in self.outer:
+                out += self.simple(ast.Delete([target])) if not isinstance(target, ast.Name) else [ast.Delete([target])]
+                continue
+            name = target.id
+            self.made_undefined.add(name)
+            self.defined.discard(name)
+            out += [ast.Expr(_runtime("value_of", _load(name), ast.Constant(name))), ast.Assign([ast.Name(name, ast.Store())], _runtime("Undefined", ast.Constant(name)))]
+        return out
 
     def visit_AugAssign(self, s):
         if isinstance(s.target, ast.Name) and s.target.id in self.made_undefined - self.defined:
