@@ -152,7 +152,8 @@ class TopK(Metric):
     def measure(self, labels, predictions):
         classes = _classes(labels, predictions)
         _, best = _core.top_k(predictions, min(self.k, predictions.shape[-1]))
-        return _core.mean(_core.astype(_core.any(_core.equal(best, _core.expand_dims(classes, -1)), -1), "float32"))
+        found = _core.any(_core.equal(best, _core.expand_dims(classes, -1)), -1)
+        return _core.mean(_core.astype(_core.logical_and(found, _core.logical_not(_core.any(_core.isnan(predictions), -1))), "float32"))
 
 
 class _Counted(Metric):
@@ -297,7 +298,7 @@ class R2(_Counted):
 
 
 class ConfusionMatrix(_Counted):
-    """How often class i was predicted as class j: lists [classes][classes]. Labels as for accuracy. Not shown in the progress bar."""
+    """How often class i was predicted as class j: lists [classes][classes]. Labels as for accuracy; IndexOutOfRange for a label or a prediction that is no class. Not shown in the progress bar."""
 
     name = "confusion_matrix"
 
@@ -308,7 +309,8 @@ class ConfusionMatrix(_Counted):
 
     @_measuring
     def measure(self, labels, predictions):
-        rows, columns = (_core.one_hot(i, self.classes) for i in (_classes(labels, predictions), _core.argmax(predictions, -1)))
+        each = _core.eye(self.classes)
+        rows, columns = (_core.take(each, _core.where(i < 0, self.classes, i), axis=0) for i in (_classes(labels, predictions), _core.argmax(predictions, -1)))  # from 0, or refused
         return _core.reshape(_core.matmul(rows, columns, transpose_a=True), (-1,))
 
     def of_sums(self, sums):

@@ -59,3 +59,15 @@ def test_limits_are_positive_numbers(bad):
             clip(tensors(), bad)
     with pytest.raises(ValueError, match="no gradients"):
         lm.optim.clip_by_global_norm([None], 1.0)
+
+
+def test_one_gradient_is_not_taken_for_a_list_of_its_rows():
+    g = lm.constant(G[0])
+    for clip in (lm.optim.clip_by_value, lm.optim.clip_by_norm):
+        assert np.array_equal(clip(g, 0.5).numpy(), clip([g], 0.5)[0].numpy()) and clip(None, 0.5) is None
+    one, norm = lm.optim.clip_by_global_norm(g, 0.5)
+    assert np.allclose(one.numpy(), G[0] * 0.5 / np.linalg.norm(G[0])) and float(norm) == pytest.approx(np.linalg.norm(G[0]))
+    for clip in (lm.optim.clip_by_value, lm.optim.clip_by_norm, lm.optim.clip_by_global_norm):
+        for wrong in (3.0, {"w": g}):
+            with pytest.raises(lm.errors.TypeMismatch, match="no list of gradients"):
+                clip(wrong, 1.0)

@@ -268,6 +268,12 @@ def test_metrics_follow_their_definitions():
         matrix = np.zeros((5, 5), int)
         np.add.at(matrix, (labels, scores.argmax(1)), 1)
         assert measured(M.ConfusionMatrix(5), form, scores) == matrix.tolist()
+    for label in (5, -1):
+        with pytest.raises(lm.errors.IndexOutOfRange):
+            measured(M.ConfusionMatrix(5), [label], np.eye(5, dtype="float32")[:1])
+    with pytest.raises(lm.errors.IndexOutOfRange):
+        measured(M.ConfusionMatrix(4), [1], np.eye(5, dtype="float32")[4:])
+    assert measured(M.TopK(5), [0, 1], np.array([[np.nan] * 5, [1] * 5], "float32")) == 0.5, "a row of NaN is no answer"
     for bad in (lambda: M.AUC(1), lambda: M.ConfusionMatrix(0), lambda: M.get("acuracy")):
         with pytest.raises((ValueError, KeyError)):
             bad()

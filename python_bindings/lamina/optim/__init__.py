@@ -39,30 +39,43 @@ def _made(optimizer, **options):
     return optimizer
 
 
-def clip_by_value(gradients, limit: float) -> list:
-    """The gradients with every element limited to [-limit, limit]. None, the gradient of what is not connected, stays None."""
+def clip_by_value(gradients, limit: float):
+    """The gradients, a list or one, with every element limited to [-limit, limit]. None, the gradient of what is not connected, stays None."""
     limit = _limit("clip_by_value", limit)
-    return [None if g is None else _core.clip(g, -limit, limit) for g in gradients]
+    return _like(gradients, [None if g is None else _core.clip(g, -limit, limit) for g in _listed("clip_by_value", gradients)])
 
 
-def clip_by_norm(gradients, limit: float) -> list:
-    """Each gradient scaled down to this L2 norm where its own is larger. None stays None."""
+def clip_by_norm(gradients, limit: float):
+    """Each gradient, of a list or one, scaled down to this L2 norm where its own is larger. None stays None."""
     limit = _limit("clip_by_norm", limit)
-    return [None if g is None else _scaled(g, _squares(g), limit) for g in gradients]
+    return _like(gradients, [None if g is None else _scaled(g, _squares(g), limit) for g in _listed("clip_by_norm", gradients)])
 
 
 def clip_by_global_norm(gradients, limit: float) -> tuple:
-    """(gradients, norm): all gradients scaled by one factor, so that the L2 norm of all together is at most `limit`; and that norm before, a float32 scalar. None stays None.
+    """(gradients, norm): all gradients, a list or one, scaled by one factor, so that the L2 norm of all together is at most `limit`; and that norm before, a float32 scalar. None stays None.
     Pascanu, Mikolov and Bengio 2013.
 
         gradients, norm = lm.optim.clip_by_global_norm(tape.gradient(loss, variables), 1.0)
     """
-    limit, gradients = _limit("clip_by_global_norm", limit), list(gradients)
-    squares = [_core.astype(_squares(g), "float32") for g in gradients if g is not None]
+    limit, given = _limit("clip_by_global_norm", limit), _listed("clip_by_global_norm", gradients)
+    squares = [_core.astype(_squares(g), "float32") for g in given if g is not None]
     if not squares:
         raise errors.InvalidArgument("clip_by_global_norm: there are no gradients", why="none of them is a tensor", fix="compute the loss from the variables while the tape is active")
     total = _core.sum(_core.stack(squares))
-    return [None if g is None else _scaled(g, total, limit) for g in gradients], _core.sqrt(total)
+    return _like(gradients, [None if g is None else _scaled(g, total, limit) for g in given]), _core.sqrt(total)
+
+
+def _listed(what, gradients) -> list:
+    """What tape.gradient() gives for a list of sources, or for one."""
+    if gradients is None or isinstance(gradients, (_core.Tensor, _core.Variable)):
+        return [gradients]
+    if isinstance(gradients, dict) or not hasattr(gradients, "__iter__"):
+        raise errors.TypeMismatch(f"{what}: {errors.a_type(gradients)} is no list of gradients", fix="pass a list of tensors, as tape.gradient() gives it for a list")
+    return list(gradients)
+
+
+def _like(gradients, clipped):
+    return clipped[0] if gradients is None or isinstance(gradients, (_core.Tensor, _core.Variable)) else clipped
 
 
 def _limit(what, limit) -> float:
