@@ -246,12 +246,13 @@ def quantile(x, q, axis=None, keepdims: bool = False, method: str = "linear"):
     ways = "linear", "lower", "higher", "nearest", "midpoint"
     if method not in ways:
         raise errors.InvalidArgument(f"quantile: {errors.shown(method)} is no method", why=f"there are {', '.join(ways)}", fix='pass "linear"')
-    share = _c.astype(_tensor(q), "float64") if isinstance(q, (Tensor, Variable)) else _c.constant(q, "float64")
-    fits = _c.logical_and(share >= 0, share <= 1)
-    if not _c.executing_eagerly():
+    is_tensor = isinstance(q, (Tensor, Variable))
+    share = _c.astype(_tensor(q), "float64") if is_tensor else _c.constant(q, "float64")
+    if is_tensor and not _c.executing_eagerly():
+        fits = _c.logical_and(share >= 0, share <= 1)
         check(_c.all(fits), "quantile: q must be numbers from 0 to 1")
         share = _c.where(fits, share, 0)
-    elif not _c.all(fits):
+    elif not all(0 <= v <= 1 for v in share.numpy().ravel()):
         raise errors.InvalidArgument(f"quantile: q is {errors.shown(q)}", why="it is a share", fix="pass numbers from 0 to 1")
     ordered, spoiled = _c.sort(x, at), _c.any(_c.isnan(x), at)
 

@@ -584,7 +584,7 @@ def test_del_takes_a_name_its_value():
     def after(x):
         y = x * 2
         del y
-        return y
+        return y  # noqa: F821
     with pytest.raises(UnboundLocalError, match="'y'"):
         lm.function(after)(lm.constant(1.0))
 
