@@ -11,10 +11,10 @@ Tensor buffer(const TensorType& element, CallSite at) {
   Trace* trace = Trace::current();
   if (!trace || !trace->takes_lengths)
     throw Error(ErrorKind::invalid_argument,
-                {.what = "a list that grows in a loop is made inside of another loop or branch on tensors",
+                {.what = "a list that grows in a loop is made inside of another loop or branch on tensors, of vmap or of a checkpoint",
                  .where = text(at.line()),
                  .why = "its length is found before the whole graph runs, so it belongs to the function itself",
-                 .fix = "make the list before the outer loop, or reduce it to a tensor in each iteration"});
+                 .fix = "make the list before, or reduce it to a tensor; or append once in each iteration over a tensor of known length"});
   Shape shape{Dim::symbol(cat("list_", trace->graph.size()))};  // unique in this graph; the table of symbols never shrinks
   shape.insert(shape.end(), element.shape.begin(), element.shape.end());
   return zeros(shape, element.dtype);

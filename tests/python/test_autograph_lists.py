@@ -172,3 +172,103 @@ def test_lists_that_cannot_become_tensors_are_refused():
         return lm.stack(out)
     inner = lm.function(grows)
     refuse(lambda n: lm.sum(inner(n)), lm.errors.InvalidArgument, "a list grows in it")
+
+
+# --- a list that gets one element in each iteration over a tensor of known length: it may be made anywhere ---
+
+
+def filtered(xs):
+    out, s = [], 0.0 * xs[0]
+    for v in xs:
+        s = s * 0.5 + v
+        out.append(s)
+    return lm.stack(out)
+
+
+def of_lists(xs):
+    rows = []
+    for v in xs:
+        row = []
+        for w in xs:
+            row.append(v * w)
+        rows.append(lm.stack(row))
+    return lm.sum(lm.stack(rows), 1)
+
+
+def gone_through(xs):
+    squares, doubled = [], []
+    for v in xs:
+        squares.append(v * v)
+        doubled.append(2.0 * v)
+    total = 0.0
+    for one in squares:
+        total = total + one
+    return lm.stack(doubled) * total + squares[0] + doubled[-1] + lm.astype(len(squares), "float32")
+
+
+def read_inside(xs):
+    out = []
+    for v in xs:
+        out.append(v)
+        v = v + out[-1]
+        out.append(v)
+    return lm.stack(out)
+
+
+def sometimes(xs):
+    out = []
+    for v in xs:
+        if v > 0.5:
+            out.append(v)
+    return lm.stack(out)
+
+
+ANYWHERE = [filtered, of_lists, gone_through]
+VALUES = np.array([[0.5, 2.0, -1.0, 3.0], [1.0, 0.25, 4.0, -2.0]], "float32")
+
+
+@pytest.mark.parametrize("f", ANYWHERE, ids=lambda f: f.__name__)
+def test_lists_of_one_element_an_iteration_may_be_made_anywhere(f):
+    want = np.stack([f(lm.constant(row)).numpy() for row in VALUES])
+    x = lm.constant(VALUES)
+    slopes = lm.vmap(lm.jacobian(f))(x).numpy()
+
+    def in_a_branch(v):
+        if v[0] < 100.0:
+            return f(v)
+        return v
+
+    def in_a_loop(v):
+        y = v
+        for _ in lm.range(lm.constant(2)):
+            y = f(v)
+        return y
+    for g in (f, in_a_branch, in_a_loop, lm.checkpoint(f), lm.function(f), lambda v: lm.cond(v[0] < 100.0, lambda: f(v), lambda: v)):
+        got = lm.function(g)(x[0])
+        assert np.allclose(got.numpy(), want[0], rtol=1e-6) and got.shape == (4,)
+        assert np.allclose(lm.function(lm.vmap(g))(x).numpy(), want, rtol=1e-6) and np.allclose(lm.vmap(g)(x).numpy(), want, rtol=1e-6)
+        assert np.allclose(lm.function(lambda v: lm.jacobian(g)(v))(x[0]).numpy(), slopes[0], rtol=1e-5)
+    rows, columns = np.eye(4, dtype="float32"), 1e-3
+    for i in range(4):
+        moved = (f(lm.constant(VALUES[0] + columns * rows[i])).numpy() - f(lm.constant(VALUES[0] - columns * rows[i])).numpy()) / (2 * columns)
+        assert np.allclose(slopes[0][:, i], moved, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("f", [read_inside, sometimes], ids=lambda f: f.__name__)
+def test_other_lists_grow_as_before(f):
+    for row in VALUES:
+        assert np.allclose(lm.function(f)(lm.constant(row)).numpy(), f(lm.constant(row)).numpy())
+    with pytest.raises(lm.errors.InvalidArgument, match="grows in a loop"):
+        lm.vmap(f)(lm.constant(VALUES))
+
+
+def test_a_list_of_no_iteration_is_empty():
+    got = lm.function(lambda xs: filtered_of_none(xs))(lm.zeros((0, 3)))
+    assert got.shape == (0, 3)
+
+
+def filtered_of_none(xs):
+    out = []
+    for v in xs:
+        out.append(v * 2.0)
+    return lm.stack(out)

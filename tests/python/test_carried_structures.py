@@ -196,3 +196,88 @@ def test_nested_dicts_in_any_order_meet_by_key():
         got = lm.function(lambda c: lm.cond(c, lambda: made(one, 1.0), lambda: made(other, 2.0)))(lm.constant(False))
         assert list(got) == list(one) and list(got["a"]) == list(reversed(one))
         assert all(got[k][j].numpy() == 2.0 * (ord(k) * 10 + ord(j)) for k in "abc" for j in "abc")
+
+
+@dataclasses.dataclass
+class Ball:
+    x: typing.Any
+    n: typing.Any
+
+
+def list_then_another(x, n):
+    s = [x, 0.0]
+    for _ in lm.range(n):
+        s[0] = s[0] + 0.5
+        if s[0] > 1.5:
+            s = [-s[0], s[1] + 1.0]
+    return s[0] + 10 * s[1]
+
+
+def always_another(x, n):
+    s = Ball(x, 0.0)
+    for _ in lm.range(n):
+        s.x += 0.5
+        s = Ball(-s.x, s.n + 1.0)
+    return s.x + 10 * s.n
+
+
+def dict_in_a_while(x, n):
+    d, i = {"b": x, "a": x + 1.0}, 0
+    while i < n:
+        d["a"] = d["a"] * 2.0
+        if d["a"] > 3.0:
+            d = {"b": d["a"], "a": d["b"]}
+        i += 1
+    first, second = d.values()
+    return first + 10 * second
+
+
+def replaced(x, n):
+    s = Ball(x, 0.0)
+    for _ in lm.range(n):
+        s.x = s.x * 2.0
+        if s.x > 4.0:
+            s = dataclasses.replace(s, x=s.x - 3.0)
+        else:
+            s.n += 1.0
+    return s.x + 10 * s.n
+
+
+def part_of_a_part(x, n):
+    s = [[x, x + 1.0], Ball(x, 1.0)]
+    for _ in lm.range(n):
+        s[0][1] = s[0][1] + 1.0
+        s[1].n = s[1].n * 2.0
+        s = [[s[0][1], s[0][0]], Ball(s[1].n, s[1].x)]
+    return s[0][0] + 10 * s[0][1] + 100 * s[1].x + 1000 * s[1].n
+
+
+def of_an_argument(x, n, given=None):
+    for _ in lm.range(n):
+        given[0] = given[0] + x
+        if given[0] > 2.0:
+            given = [given[1], given[0]]
+    return given[0] + 10 * given[1]
+
+
+@pytest.mark.parametrize("f", [list_then_another, always_another, dict_in_a_while, replaced, part_of_a_part, of_an_argument], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_what_is_changed_in_place_and_then_made_another_object(f, n):
+    more = (lambda: [1.0, 0.5]) if f is of_an_argument else None
+    for x in (-0.25, 1.0):
+        want = float(f(x, n, more()) if more else f(x, n))
+        got = lm.function(f)(lm.constant(x), lm.constant(n), *([[lm.constant(v) for v in more()]] if more else []))
+        assert float(got) == pytest.approx(want, rel=1e-6)
+
+
+def test_another_holder_of_the_first_object_is_refused():
+    def f(x, n):
+        s = [x, 0.0]
+        kept = s
+        for _ in lm.range(n):
+            s[0] = s[0] + 0.5
+            if s[0] > 1.5:
+                s = [-s[0], s[1] + 1.0]
+        return s[0] + kept[0]
+    with pytest.raises(lm.errors.InvalidArgument, match="changes 's\\[0\\]', and makes 's' another object"):
+        lm.function(f)(lm.constant(1.0), lm.constant(3))

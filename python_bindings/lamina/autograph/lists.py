@@ -16,6 +16,30 @@ class Grows(Exception):
         self.owner, self.element = owner, element
 
 
+class Unfit(Grows):
+    """Raised when a Collected list is used otherwise: the loop is traced again with a GrowingList."""
+
+
+class Collected:
+    """A list that is empty before a loop of known length and gets one element in each iteration, without being read there: lm.scan stacks the elements."""
+
+    def __init__(self, is_in_body):
+        self.is_in_body, self.elements = is_in_body, []
+
+    def append(self, value):
+        if self.elements or not self.is_in_body():
+            self.refuse()
+        self.elements.append(as_element(value))
+
+    def refuse(self, *_):
+        raise Unfit(self, None)
+
+    __getitem__ = __setitem__ = __iter__ = __len__ = __bool__ = __contains__ = __eq__ = __hash__ = refuse
+
+    def __getattr__(self, name):
+        self.refuse()
+
+
 class GrowingList:
     """A list of tensors of one dtype and shape in a graph. Supports len(), indexing, iteration, lm.stack and append."""
 

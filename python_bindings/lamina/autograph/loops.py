@@ -9,7 +9,7 @@ from .. import _core, errors
 from . import lists, state
 from .branches import if_, if_expression
 from .iteration import Counted, Steps, Zipped, first_of, item_at as _item_at, stacked as _stacked
-from .lists import GrowingList, Grows, as_element
+from .lists import Collected, GrowingList, Grows, Unfit, as_element
 from .numbers import alone, as_number, takes
 from .places import located
 from .reach import is_users, same_value
@@ -71,6 +71,9 @@ class Element:
         return isinstance(other, Element) and self.spec == other.spec
 
 
+COLLECTED = "collected"  # the hint for a list that lm.scan stacks
+
+
 class _Met(Exception):
     """What Python numbers are after an iteration that got them as numbers: name -> the dtype of the tensor that each met."""
 
@@ -94,6 +97,8 @@ class _GraphLoop:
         self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists keep their ids unique
         self.last = {}  # the loop variables after an iteration
         self.numbers = set()  # while dtypes_met() tries: the names whose values stay Python numbers
+        self.length = first_of(scan[0]).shape[0] if scan is not None else None
+        self.collecting = {}  # name -> the Collected that an iteration fills
 
     def run(self):
         noted = len(state.aliases())
@@ -108,13 +113,19 @@ class _GraphLoop:
                 if again.hints.items() <= self.hints.items():
                     raise
                 self.hints.update(again.hints)
+            except Unfit as unfit:
+                name = next((n for n, made in self.collecting.items() if made is unfit.owner), None)
+                if name is None:
+                    raise
+                self.hints[name] = None
             except Grows as grows:
                 name = self.lists.get(id(grows.owner))
                 if name is None or isinstance(self.hints.get(name), Element) or any(id(grows.owner) in loop.lists for loop in state.loops() if loop is not self):
                     raise
                 if id(grows.owner) in self.shared:
                     self.refuse_shared(name)
-                self.hints[name] = Element(grows.element)
+                stays = self.length is None or name in self.hints or name not in self.names or grows.owner or any(name in loop.collecting for loop in state.loops() if loop is not self)
+                self.hints[name] = Element(grows.element) if stays else COLLECTED
             except errors.Error as error:
                 met = self.dtypes_met() if isinstance(error, errors.TypeMismatch) else {}
                 if not met:
@@ -136,7 +147,8 @@ class _GraphLoop:
     def in_graph(self):
         if self.scan is None:
             return _core.while_loop(self.looks, self.step, self.state)
-        return _core.scan(self.scanned, self.state, self.scan[0])[0]
+        final, self.stacked = _core.scan(self.scanned, self.state, self.scan[0])
+        return final
 
     def dtypes_met(self):
         """name -> the dtype that a Python number takes, found by an iteration in which it is still one; {} if there is none."""
@@ -159,14 +171,17 @@ class _GraphLoop:
 
     def prepare(self):
         """The loop's inputs: label -> structure of tensors; and the labels that stay in Python."""
+        self.drop_places_of_moved()
         self.labels = [*self.names, *(label for _, _, label, _ in self.places.values())]
         self.start = [*self.values, *(before for _, _, _, before in self.places.values())]
         self.state, self.fixed = {}, {}
         hints = self.hints
         for name, value in zip(self.labels, self.start):
+            if hints.get(name) is COLLECTED:
+                continue
             if isinstance(hints.get(name), Element):
                 self.state[name] = frozen(lists.started(value, hints[name].spec))
-            elif name in hints:
+            elif hints.get(name) is not None:
                 self.state[name] = frozen(made(hints[name])) if type(value) is Undefined else as_number(value, hints[name])
             elif is_state(value) and (not is_container(value) or ("moved", name) in hints):
                 self.state[name] = alone(frozen(value))
@@ -175,9 +190,28 @@ class _GraphLoop:
         self.growing = {n for n, value in zip(self.labels, self.start) if isinstance(hints.get(n), Element) or type(value) is GrowingList}
         self.lists = {id(v): n for n, v in zip(self.labels, self.start) if n in self.fixed and type(v) is list}
 
+    def drop_places_of_moved(self):
+        """A name that the body makes another object is carried whole, with what its first object holds: the parts of that one have no places of their own."""
+        moved = {}  # id of an object, or of its attributes, -> (the object's id, the name)
+        for name, value in zip(self.names, self.values):
+            for part in containers_in(value) if ("moved", name) in self.hints else ():
+                moved[id(part)] = moved[id(getattr(part, "__dict__", part))] = id(part), name
+        for at, (holder, _, label, _) in list(self.places.items()):
+            if id(holder.object) not in moved:
+                continue
+            thing, name = moved[id(holder.object)]
+            if thing in self.shared:
+                error = errors.InvalidArgument(f"a loop of the graph changes '{label}', and makes '{name}' another object, while something else holds the first one",
+                                               why="only the first iteration would change that", fix=f"copy it before the loop, as in list(x), dict(x) or copy.copy(x), for '{name}' alone")
+                located(error, self.function)
+            del self.places[at]
+
     def value_in(self, given, name, value):
         if name in self.fixed or name in self.numbers:
             return value
+        if self.hints.get(name) is COLLECTED:
+            self.collecting[name] = Collected(lambda: state.innermost_guard() is self.guard)
+            return self.collecting[name]
         if name in self.growing:
             return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
         own = thawed(given[name], self.hints[name] if type(value) is Undefined else value)  # nothing else holds its containers
@@ -235,7 +269,8 @@ class _GraphLoop:
         return self.traced(given, self.body)
 
     def scanned(self, given, item):
-        return self.traced(given, lambda: self.body(self.scan[1](item))), None
+        out = self.traced(given, lambda: self.body(self.scan[1](item)))
+        return out, {name: made.elements[0] for name, made in self.collecting.items() if self.hints[name] is COLLECTED}
 
     def looks(self, given):
         with self.guard as guard:
@@ -254,6 +289,10 @@ class _GraphLoop:
         again, out, function = {}, {}, self.function
         self.check_aliases(now)
         for name, before, value in zip(self.labels, self.start, now):
+            if self.hints.get(name) is COLLECTED:
+                if value is not self.collecting[name] or not value.elements:
+                    self.collecting[name].refuse()
+                continue
             if name in self.fixed:
                 if is_container(before) and value is not before and is_state(before) and is_state(value):
                     again["moved", name] = True
@@ -295,7 +334,7 @@ class _GraphLoop:
                 continue
             for part in containers_in(value) if is_state(value) else ():
                 if id(part) in seen or any(map(self.guard.reach.knows, (part, *state.stands_for(part)))):
-                    error = errors.InvalidArgument(f"'{name}' becomes another name of a list, dict or object in a loop of the graph", why="what the loop carries is what is in it, not which object it is",
+                    error = errors.InvalidArgument(f"{'what is returned' if name.startswith('return_value') else repr(name)} becomes another name of a list, dict or object in a loop of the graph", why="what the loop carries is what is in it, not which object it is",
                                                    fix="copy it, as in list(x), dict(x) or copy.copy(x)")
                     located(error, self.function)
                 seen[id(part)] = part
@@ -304,6 +343,8 @@ class _GraphLoop:
         """The value of a name or place after the loop."""
         if name in self.fixed:
             return self.fixed[name]
+        if self.hints.get(name) is COLLECTED:
+            return GrowingList(self.stacked[name], _core.constant(self.length, dtype=_core.int64), closed=True)
         if name not in self.growing:
             return thawed(final[name], self.last[name])
         if type(before) is GrowingList:

@@ -29,6 +29,11 @@ def _guards() -> list:
     return _local.guards
 
 
+def innermost_guard():
+    """Of the branch or body that is being traced; None outside of them."""
+    return _guards()[-1] if _guards() else None
+
+
 def _traces() -> list:
     _guards()
     return _local.traces
@@ -323,6 +328,7 @@ def note(holder, key, before):
 
 def note_alias(old, new, name):
     """A branch or loop replaced a container that has other references: from now on neither may be changed."""
+    name = "what is returned" if name.startswith("return_value") else name
     aliases().append((old, parts_of(old), new, parts_of(new), name, running_line()))
 
 
