@@ -72,6 +72,14 @@ MultiHeadAttention::Attended MultiHeadAttention::attend(const Tensor& query, con
   const CallSite at = call_site();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   const Tensor keys = key.defined() ? key : value;
+  for (const Tensor* other : {&value, &keys})
+    if (query.rank() == 3 && other->rank() == 3 && query.shape()[0].known() && other->shape()[0].known() &&
+        query.shape()[0] != other->shape()[0])
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(name(), ": the query is ", query.type(), " and the ", other == &value ? "value " : "key ", other->type()),
+                   .where = text(call_site().line()),
+                   .why = "each sequence of the batch attends to its own",
+                   .fix = "pass batches of one size; lm.repeat gives one sequence to all"});
   const Tensor q = mul(o(heads_of(query, kQuery, key_dim_)), Operand(1 / std::sqrt(double(key_dim_)), at));
   const Tensor k = heads_of(keys, kKey, key_dim_), v = heads_of(value, kValue, value_dim_);
   Tensor scores = matmul(o(q), o(k), false, true);

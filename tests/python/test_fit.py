@@ -503,3 +503,13 @@ def test_metrics_take_predictions_of_every_dtype(dtype):
 def test_auc_refuses_what_are_no_probabilities(wrong):
     with pytest.raises(lm.errors.InvalidArgument, match="AUC: . predictions of a batch are NaN, or not from 0 to 1"):
         measured(lm.metrics.AUC(), np.array([0, 1, 1, 0]), np.array(wrong, "float32"))
+
+
+def test_a_loss_that_gives_no_tensor_is_named():
+    def forgotten(labels, predictions):
+        lm.mean(labels - predictions)
+    for loss, given in ((forgotten, "'forgotten' gave None"), (lambda labels, predictions: 5.0, "gave 5.0")):
+        net = lm.nn.Sequential([lm.nn.Dense(1)])
+        net.compile("sgd", loss)
+        with pytest.raises(lm.errors.TypeMismatch, match=f"the loss .*{given}"):
+            net.fit(np.ones((4, 2), "float32"), np.ones((4, 1), "float32"), verbose=0)

@@ -231,7 +231,7 @@ def test_attention_drops_weights_in_training_only_and_refuses_what_does_not_fit(
         layer(x[..., :3], x)
     with pytest.raises(ValueError, match="mask"):
         layer(x, x, attention_mask=np.ones((6, 6), "float32"))
-    for bad in (lambda: nn.MultiHeadAttention(0, 3), lambda: nn.MultiHeadAttention(2, 3, dropout=1.0), lambda: nn.MultiHeadAttention(2, 3)(x[0], x[0])):
+    for bad in (lambda: nn.MultiHeadAttention(0, 3), lambda: nn.MultiHeadAttention(2, 3, dropout=1.0), lambda: nn.MultiHeadAttention(2, 3)(x[0], x[0]), lambda: nn.MultiHeadAttention(2, 3)(lm.ones((4, 5, 8)), lm.ones((1, 6, 8)))):
         with pytest.raises(ValueError):
             bad()
 

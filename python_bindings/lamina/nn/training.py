@@ -449,7 +449,7 @@ def _loss_value(loss, labels, predictions, weights):
     """The mean over samples; with weights, of weight times loss. Of sequences with a mask, over the steps that count."""
     mask = masks.of(predictions) if not isinstance(predictions, (tuple, list, dict)) else None
     if mask is not None:
-        value = loss.per_sample(labels, predictions) if hasattr(loss, "per_sample") else loss(labels, predictions)
+        value = _result_of(loss, labels, predictions, each=True)
         if len(value.shape) == len(mask.shape):
             counted = _core.astype(mask, value.dtype)
             total = _core.maximum(_core.sum(counted), 1.0)
@@ -458,14 +458,23 @@ def _loss_value(loss, labels, predictions, weights):
                 counted = counted * (weights if len(weights.shape) == len(value.shape) else _core.expand_dims(weights, -1))
             return _core.sum(value * counted) / total
     if weights is None:
-        value = loss(labels, predictions)
+        value = _result_of(loss, labels, predictions, each=False)
         return value if len(value.shape) == 0 else _core.mean(value)
-    value = loss.per_sample(labels, predictions) if hasattr(loss, "per_sample") else loss(labels, predictions)
+    value = _result_of(loss, labels, predictions, each=True)
     if len(value.shape) == 0:
         raise errors.InvalidArgument("fit: samples have weights, and the loss gives one number for all", why="each sample's loss is multiplied by its weight", fix="return one number per sample")
     weights = _checked_weights(weights, value)
     rank = len(weights.shape)
     return _core.mean((value if len(value.shape) == rank else _core.mean(value, tuple(range(rank, len(value.shape))))) * weights)
+
+
+def _result_of(loss, labels, predictions, each):
+    """What a loss gives; `each`: per sample, if it can."""
+    value = loss.per_sample(labels, predictions) if each and hasattr(loss, "per_sample") else loss(labels, predictions)
+    if not isinstance(value, (_core.Tensor, _core.Variable)):
+        name = getattr(loss, "__name__", type(loss).__name__)
+        raise errors.TypeMismatch(f"fit: the loss '{name}' gave {errors.shown(value)}", why="a loss is a tensor, computed from the labels and the predictions", fix=f"return it from '{name}'" if value is None else "compute it with functions of lm")
+    return value
 
 
 def _checked_weights(weights, value):
