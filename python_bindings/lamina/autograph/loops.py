@@ -71,9 +71,6 @@ class Element:
         return isinstance(other, Element) and self.spec == other.spec
 
 
-COLLECTED = "collected"  # the hint for a list that lm.scan stacks
-
-
 class _Met(Exception):
     """What Python numbers are after an iteration that got them as numbers: name -> the dtype of the tensor that each met."""
 
@@ -98,7 +95,7 @@ class _GraphLoop:
         self.last = {}  # the loop variables after an iteration
         self.numbers = set()  # while dtypes_met() tries: the names whose values stay Python numbers
         self.length = first_of(scan[0]).shape[0] if scan is not None else None
-        self.collecting = {}  # name -> the Collected that an iteration fills
+        self.collecting, self.unfit = {}, set()  # name -> the Collected that an iteration fills; the names for which that was tried in vain
 
     def run(self):
         noted = len(state.aliases())
@@ -117,15 +114,18 @@ class _GraphLoop:
                 name = next((n for n, made in self.collecting.items() if made is unfit.owner), None)
                 if name is None:
                     raise
-                self.hints[name] = None
+                del self.collecting[name]
+                self.unfit.add(name)
             except Grows as grows:
                 name = self.lists.get(id(grows.owner))
                 if name is None or isinstance(self.hints.get(name), Element) or any(id(grows.owner) in loop.lists for loop in state.loops() if loop is not self):
                     raise
                 if id(grows.owner) in self.shared:
                     self.refuse_shared(name)
-                stays = self.length is None or name in self.hints or name not in self.names or grows.owner or any(name in loop.collecting for loop in state.loops() if loop is not self)
-                self.hints[name] = Element(grows.element) if stays else COLLECTED
+                if self.length is not None and name in self.names and name not in self.unfit and len(grows.owner) == 0:
+                    self.collecting[name] = None
+                else:
+                    self.hints[name] = Element(grows.element)
             except errors.Error as error:
                 met = self.dtypes_met() if isinstance(error, errors.TypeMismatch) else {}
                 if not met:
@@ -177,11 +177,11 @@ class _GraphLoop:
         self.state, self.fixed = {}, {}
         hints = self.hints
         for name, value in zip(self.labels, self.start):
-            if hints.get(name) is COLLECTED:
+            if name in self.collecting:
                 continue
             if isinstance(hints.get(name), Element):
                 self.state[name] = frozen(lists.started(value, hints[name].spec))
-            elif hints.get(name) is not None:
+            elif name in hints:
                 self.state[name] = frozen(made(hints[name])) if type(value) is Undefined else as_number(value, hints[name])
             elif is_state(value) and (not is_container(value) or ("moved", name) in hints):
                 self.state[name] = alone(frozen(value))
@@ -209,7 +209,7 @@ class _GraphLoop:
     def value_in(self, given, name, value):
         if name in self.fixed or name in self.numbers:
             return value
-        if self.hints.get(name) is COLLECTED:
+        if name in self.collecting:
             self.collecting[name] = Collected(lambda: state.innermost_guard() is self.guard)
             return self.collecting[name]
         if name in self.growing:
@@ -270,7 +270,7 @@ class _GraphLoop:
 
     def scanned(self, given, item):
         out = self.traced(given, lambda: self.body(self.scan[1](item)))
-        return out, {name: made.elements[0] for name, made in self.collecting.items() if self.hints[name] is COLLECTED}
+        return out, {name: made.elements[0] for name, made in self.collecting.items()}
 
     def looks(self, given):
         with self.guard as guard:
@@ -289,7 +289,7 @@ class _GraphLoop:
         again, out, function = {}, {}, self.function
         self.check_aliases(now)
         for name, before, value in zip(self.labels, self.start, now):
-            if self.hints.get(name) is COLLECTED:
+            if name in self.collecting:
                 if value is not self.collecting[name] or not value.elements:
                     self.collecting[name].refuse()
                 continue
@@ -343,7 +343,7 @@ class _GraphLoop:
         """The value of a name or place after the loop."""
         if name in self.fixed:
             return self.fixed[name]
-        if self.hints.get(name) is COLLECTED:
+        if name in self.collecting:
             return GrowingList(self.stacked[name], _core.constant(self.length, dtype=_core.int64), closed=True)
         if name not in self.growing:
             return thawed(final[name], self.last[name])

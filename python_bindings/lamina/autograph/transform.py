@@ -299,13 +299,17 @@ class _Transformer:
     def visit_Delete(self, s):
         """A local name is given no value instead, so that branches and loops can say what it is afterwards."""
         out = []
-        for target in s.targets:
-            if not isinstance(target, ast.Name) or target.id in self.outer:
-                out += self.simple(ast.Delete([target])) if not isinstance(target, ast.Name) else [ast.Delete([target])]
+        targets = [one for target in s.targets for one in (target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target])]
+        for target in targets:
+            if not isinstance(target, ast.Name):
+                out += self.simple(ast.Delete([target]))
                 continue
             name = target.id
-            self.made_undefined.add(name)
             self.defined.discard(name)
+            if name in self.outer:
+                out.append(ast.Delete([target]))
+                continue
+            self.made_undefined.add(name)
             out += [ast.Expr(_runtime("value_of", _load(name), ast.Constant(name))), ast.Assign([ast.Name(name, ast.Store())], _runtime("Undefined", ast.Constant(name)))]
         return out
 
