@@ -41,6 +41,7 @@ class NumberObject : public nb::object {
 };
 using NumberArgument = const NumberObject&;
 double to_number(nb::handle value);
+bool is_recorded(nb::handle value);  // a Tensor or Variable of which lamina::is_recorded() says so
 nb::object to_python(Variable variable);
 
 // The dtype for a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float, complex. Throws not_found or type.

@@ -8,6 +8,10 @@ bool NumberObject::is_number(nb::handle value) {
   const PyNumberMethods* methods = Py_TYPE(value.ptr())->tp_as_number;
   return methods && (methods->nb_float || methods->nb_index);
 }
+bool is_recorded(nb::handle value) {
+  PyObject* o = value.ptr();
+  return is_tensor(o) ? lamina::is_recorded(as_tensor(o)) : is_variable(o) && lamina::is_recorded(as_variable(o));
+}
 double to_number(nb::handle value) {
   PyObject* o = value.ptr();
   const auto refuse = [&](const char* which, const char* why, const char* fix) {
@@ -17,7 +21,7 @@ double to_number(nb::handle value) {
   };
   if (is_tensor(o) && as_tensor(o).is_symbolic())
     refuse("a tensor of a graph", "such a number is part of the function that is traced", "pass a Python number");
-  if (is_tensor(o) ? is_recorded(as_tensor(o)) : is_variable(o) && is_recorded(as_variable(o)))
+  if (is_recorded(value))
     refuse("a tensor that is differentiated", "no gradient flows through a plain number: the derivative would lack this part",
            "pass float(x), if it is meant as a constant");
   const double number = PyFloat_AsDouble(o);

@@ -44,10 +44,7 @@ TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::
   auto integer = [](nb::handle h) { return nb::cast<int64_t>(nb::int_(h)); };
   if (integers && !is_floating(d)) return to_python(arange(integer(first), integer(last), integer(step), d));
   const Tensor numbers = arange(number(first), number(last), number(step), d);
-  const auto recorded = [](nb::handle h) {
-    return is_tensor(h.ptr()) ? is_recorded(as_tensor(h.ptr())) : is_variable(h.ptr()) && is_recorded(as_variable(h.ptr()));
-  };
-  if (!is_floating(d) || !(recorded(first) || recorded(step))) return to_python(numbers);
+  if (!is_floating(d) || !(is_recorded(first) || is_recorded(step))) return to_python(numbers);
   const Operand places(arange(0, double(numbers.size()), 1, d), CallSite());
   const Operand way(mul(places, Operand(astype(to_operand(step), d), CallSite())), CallSite());
   return to_python(add(Operand(astype(to_operand(first), d), CallSite()), way));

@@ -45,6 +45,9 @@ class Keyed {
 
 bool is_value(nb::handle h) { return is_tensor(h.ptr()) || is_variable(h.ptr()) || is_array(h.ptr()); }
 
+// A parameter that is computed with as a tensor: a number of NumPy is a number.
+bool is_tensor_parameter(nb::handle h) { return is_value(h) && !(is_array(h.ptr()) && is_one_number(h)); }
+
 TensorObject draw_integers(nb::handle low, nb::handle high, nb::handle shape, nb::handle dtype, nb::handle key) {
   const Keyed keyed(key);
   const nb::object zero = nb::int_(0);
@@ -79,7 +82,7 @@ void bind_random(nb::module_& m) {
       "uniform",
       [](nb::handle shape, NumberArgument low, NumberArgument high, nb::handle dtype, nb::handle key) {
         const Keyed keyed(key);
-        if (is_value(low) || is_value(high)) {
+        if (is_tensor_parameter(low) || is_tensor_parameter(high)) {
           const auto [first, end] = to_operands(low, high);
           return to_python(random::uniform(to_shape(shape), to_optional_dtype(dtype), first, end));
         }
@@ -93,7 +96,7 @@ void bind_random(nb::module_& m) {
       "normal",
       [](nb::handle shape, NumberArgument mean, NumberArgument deviation, nb::handle dtype, nb::handle key) {
         const Keyed keyed(key);
-        if (is_value(mean) || is_value(deviation)) {
+        if (is_tensor_parameter(mean) || is_tensor_parameter(deviation)) {
           const auto [centre, scale] = to_operands(mean, deviation);
           return to_python(random::normal(to_shape(shape), to_optional_dtype(dtype), centre, scale));
         }
@@ -124,7 +127,7 @@ void bind_random(nb::module_& m) {
       "exponential",
       [](nb::handle shape, NumberArgument rate, nb::handle dtype, nb::handle key) {
         const Keyed keyed(key);
-        if (is_value(rate)) return to_python(random::exponential(to_shape(shape), to_optional_dtype(dtype), to_operand(rate)));
+        if (is_tensor_parameter(rate)) return to_python(random::exponential(to_shape(shape), to_optional_dtype(dtype), to_operand(rate)));
         return to_python(random::exponential(to_shape(shape), to_optional_dtype(dtype).value_or(DType::f32), to_number(rate), CallSite()));
       },
       nb::arg("shape") = nb::make_tuple(), nb::arg("rate") = 1.0, nb::arg("dtype") = nb::none(), nb::kw_only(), nb::arg("key") = nb::none(),

@@ -102,6 +102,13 @@ def test_quantiles_at_a_tensor_are_those_at_a_number(method, traced):
         (lm.function(f) if traced else f)(lm.constant(1.5, dtype="float64"))
 
 
+def test_numbers_of_numpy_are_numbers():
+    key = lm.random.key(2)
+    for draw in (lambda p: lm.random.uniform((1000,), p, p * 3, key=key), lambda p: lm.random.normal((1000,), p, p, key=key), lambda p: lm.random.exponential((1000,), p, key=key)):
+        for number in (np.float64(0.3), np.array(0.3)):
+            assert np.array_equal(draw(number).numpy(), draw(0.3).numpy()) and draw(number).dtype == lm.float32
+
+
 def test_parameters_broadcast_to_the_shape_of_the_draws():
     n = lm.random.normal((1000, 3), lm.constant([0.0, 10.0, 20.0]), np.array([1.0, 2.0, 3.0])).numpy()
     assert n.dtype == np.float32 and np.allclose(n.mean(0), [0, 10, 20], atol=0.5) and np.allclose(n.std(0), [1, 2, 3], rtol=0.2)
