@@ -260,13 +260,20 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
   return guarded([&]() -> PyObject* {
     State& state = *self->state;
     nb::object keep = nb::borrow(callable);
-    // Fast path: only tensors, and a graph exists. Touches no Python objects except the arguments.
+    // Fast path: only tensors and NumPy arrays, and a graph exists. Touches no Python objects except the arguments.
     const Py_ssize_t skip = state.receives_self;
     if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors && state.trainable.key().empty() &&
         (!state.live.any() || state.live.key({self->python_function, {args, size_t(count)}}).empty())) {
       Tensor tensors[kFewTensors];
       Py_ssize_t i = skip;
-      for (; i < count && is_tensor(args[i]); ++i) tensors[i - skip] = as_tensor(args[i]);
+      for (; i < count; ++i) {
+        if (is_tensor(args[i]))
+          tensors[i - skip] = as_tensor(args[i]);
+        else if (is_array(args[i]) && !state.signature)
+          tensors[i - skip] = to_argument(args[i]);
+        else
+          break;
+      }
       if (i == count) {
         const std::span<const Tensor> used(tensors, size_t(count - skip));
         const Arguments arguments{used, {}, kTensorKeys[training_flag].substr(0, size_t(1 + count - skip)), {}};
