@@ -173,7 +173,9 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   if constexpr (R * C >= 8) {  // prefetch the epilogue's operands
     if (p.other) {
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) __builtin_prefetch(p.other + (i + r) * p.ldc + j);
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+        for (int c = 0; c < C; c += 64 / int(sizeof(V))) __builtin_prefetch(p.other + (i + r) * p.ldc + j + c * S::lanes);
     }
   }
   const int64_t lda = p.lda, ldb = p.ldb, k = p.k;
