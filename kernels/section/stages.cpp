@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -16,6 +17,7 @@ namespace {
 constexpr size_t kMostSteps = 4096;  // more have weights beyond any cache
 constexpr int kRowsOfPart = 16, kMostParts = 16;
 constexpr double kLeastShare = 0.5, kSmall = 0.01;  // of the table's work
+constexpr double kHandOver = 40'000;                // of a part to another thread, as the multiply-adds of that time
 
 double cost(const Step& s) {
   const double values = double(s.rows) * s.n;
@@ -98,10 +100,11 @@ std::vector<size_t> places_of(const Run& run, const Table& table, const std::vec
   return places;
 }
 
-// The thread of each of run.rows. Weights are divided evenly in the order of their first use, by the work of the steps that use them;
-// another step goes with the one before. An update moves behind, to the thread of its weights.
+// The thread of each of run.rows. Weights are divided evenly in the order of their first use, by the work of the steps that use them,
+// into `segments`, which the threads take in turn; another step goes with the one before. An update moves behind, to the thread of its
+// weights.
 std::vector<int32_t> threads_of(const Run& run, std::vector<size_t>& places, const Table& table, const std::vector<OperandRange>& ranges,
-                                int threads) {
+                                int threads, int segments) {
   std::map<std::pair<int, int64_t>, size_t> known;
   const auto memory_of = [&](int operand) {
     const OperandRange& range = ranges[size_t(table.operands[size_t(operand)].buffer)];
@@ -130,7 +133,7 @@ std::vector<int32_t> threads_of(const Run& run, std::vector<size_t>& places, con
   std::vector<int32_t> thread_of, out;
   double sum = 0;
   for (double w : work) {
-    thread_of.push_back(std::min(threads - 1, int(threads * (sum + w / 2) / std::max(total, 1.0))));
+    thread_of.push_back(std::min(segments - 1, int(segments * (sum + w / 2) / std::max(total, 1.0))) % threads);
     sum += w;
   }
   for (size_t weights : weights_of) out.push_back(thread_of[weights]);
@@ -141,33 +144,37 @@ std::vector<int32_t> threads_of(const Run& run, std::vector<size_t>& places, con
   return out;
 }
 
-double idle_of(const Stages& stages, const Table& table) {
-  std::vector<double> free(size_t(stages.threads)), before(size_t(stages.parts)), done(size_t(stages.parts));
-  double work = 0;
-  for (const Stages::Stage& stage : stages.stages) {
-    double& now = free[size_t(stage.thread)];
-    const auto run = [&](int32_t item, double share) { now += share * cost(table.steps[size_t(stages.items[size_t(item)].step)]); };
-    for (int32_t i = stage.begin; i < stage.tail; ++i) work += cost(table.steps[size_t(stages.items[size_t(i)].step)]);
-    for (int part = 0; part < stages.parts; ++part) {
-      now = std::max(now, before[size_t(part)]);
-      for (int32_t i = stage.begin; i < stage.end; ++i) {
-        const bool whole = stages.items[size_t(i)].whole;
-        if (!whole || part == stages.parts - 1) run(i, whole ? 1 : 1.0 / stages.parts);
-      }
-      done[size_t(part)] = now;
-    }
-    for (int32_t i = stage.end; i < stage.tail; ++i) run(i, 1);
-    before = done;
-  }
-  const double all = *std::max_element(free.begin(), free.end());
-  return all > 0 ? stages.threads - work / all : 0;
-}
+// When the threads would be done with stages, by the work of their steps.
+class Clock {
+ public:
+  Clock(int threads, int parts) : free_(size_t(threads)), before_(size_t(parts)), done_(size_t(parts)) {}
 
+  double free(int thread) const { return free_[size_t(thread)]; }
+  double ready() const { return before_[0]; }  // the next stage's first part
+  void run(int thread, double work) { free_[size_t(thread)] += work; }
+  // A stage whose parts take so long each; `last`: what the last part has beside that.
+  void run_stage(int thread, double part, double last) {
+    double& now = free_[size_t(thread)];
+    for (size_t p = 0; p < before_.size(); ++p) {
+      now = std::max(now, before_[p]) + part;
+      if (p + 1 == before_.size()) now += last;
+      done_[p] = now + kHandOver;
+    }
+    before_ = done_;
+  }
+  double end() const { return *std::max_element(free_.begin(), free_.end()); }
+
+ private:
+  std::vector<double> free_, before_, done_;
+};
+
+// Each thread's layers in `segments / threads` runs. An update runs when its thread would wait otherwise, or behind the thread's last
+// stage.
 std::shared_ptr<const Stages> place_stages(const Run& run, std::vector<size_t> places, const Table& table,
-                                           const std::vector<OperandRange>& ranges, int threads) {
+                                           const std::vector<OperandRange>& ranges, int threads, int segments) {
   const int rows = table.steps[size_t(run.rows[0])].rows;
-  if (threads > 1 && rows < threads) return nullptr;
-  const std::vector<int32_t> thread = threads_of(run, places, table, ranges, threads);
+  const std::vector<int32_t> thread = threads_of(run, places, table, ranges, threads, segments);
+  const auto cost_of = [&](int32_t step) { return cost(table.steps[size_t(step)]); };
 
   auto out = std::make_shared<Stages>();
   static_cast<Within&>(*out) = run.within();
@@ -175,28 +182,71 @@ std::shared_ptr<const Stages> place_stages(const Run& run, std::vector<size_t> p
   out->parts = threads == 1 ? 1 : std::max(threads, std::min(rows / kRowsOfPart, kMostParts));
   std::vector<std::vector<int32_t>> updates(run.rows.size());  // by their place
   for (size_t i = 0; i < places.size(); ++i) updates[places[i]].push_back(run.whole[i]);
+
+  struct Made {
+    int32_t thread = 0;
+    std::vector<Stages::Item> items;
+    std::vector<int32_t> tail;
+  };
+  std::vector<Made> made;
+  std::vector<std::deque<int32_t>> waiting(static_cast<size_t>(threads));  // updates
+  std::vector<int> latest(size_t(threads), -1);                            // each thread's stage
+  Clock clock(threads, out->parts);
+  double work = 0;
   for (size_t begin = 0, end; begin < run.rows.size(); begin = end) {
     end = size_t(std::find_if(thread.begin() + long(begin), thread.end(), [&](int32_t t) { return t != thread[begin]; }) - thread.begin());
-    const bool is_last = end == run.rows.size();
-    Stages::Stage stage{.thread = thread[begin], .begin = int32_t(out->items.size())};
-    std::vector<int32_t> tail;
+    const int32_t t = thread[begin];
+    std::deque<int32_t>& own = waiting[size_t(t)];
+    for (; !own.empty() && clock.free(t) + cost_of(own.front()) <= clock.ready(); own.pop_front()) {
+      made[size_t(latest[size_t(t)])].tail.push_back(own.front());
+      clock.run(t, cost_of(own.front()));
+    }
+    latest[size_t(t)] = int(made.size());
+    Made& stage = made.emplace_back(Made{.thread = t});
+    double of_rows = 0, of_updates = 0;
     for (size_t p = begin; p < end; ++p) {
-      out->items.push_back({run.rows[p]});
+      stage.items.push_back({run.rows[p]});
+      of_rows += cost_of(run.rows[p]);
       for (int32_t update : updates[p]) {
-        if (is_last)
-          out->items.push_back({update, true});
-        else
-          tail.push_back(update);
+        work += cost_of(update);
+        if (end < run.rows.size()) {
+          own.push_back(update);
+        } else {
+          stage.items.push_back({update, true});
+          of_updates += cost_of(update);
+        }
       }
     }
-    stage.end = int32_t(out->items.size());
-    for (int32_t update : tail) out->items.push_back({update, true});
-    stage.tail = int32_t(out->items.size());
-    out->stages.push_back(stage);
+    clock.run_stage(t, of_rows / out->parts, of_updates);
+    work += of_rows;
   }
-  out->idle = idle_of(*out, table);
-  const int count = int(out->stages.size());
-  return threads == 1 || (count > 1 && count <= Stages::kMost) ? out : nullptr;
+  for (size_t t = 0; t < waiting.size(); ++t)
+    for (int32_t update : waiting[t]) {
+      made[size_t(latest[t])].tail.push_back(update);
+      clock.run(int(t), cost_of(update));
+    }
+  for (const Made& m : made) {
+    Stages::Stage& stage = out->stages.emplace_back(Stages::Stage{.thread = m.thread, .begin = int32_t(out->items.size())});
+    out->items.insert(out->items.end(), m.items.begin(), m.items.end());
+    stage.end = int32_t(out->items.size());
+    for (int32_t update : m.tail) out->items.push_back({update, true});
+    stage.tail = int32_t(out->items.size());
+  }
+  out->idle = clock.end() > 0 ? threads - work / clock.end() : 0;
+  return out;
+}
+
+// With the number of segments that is done first.
+std::shared_ptr<const Stages> best_stages(const Run& run, const std::vector<size_t>& places, const Table& table,
+                                          const std::vector<OperandRange>& ranges, int threads) {
+  if (table.steps[size_t(run.rows[0])].rows < threads) return nullptr;
+  std::shared_ptr<const Stages> best;
+  for (int segments = threads; segments <= Stages::kMost; segments *= 2) {
+    auto made = place_stages(run, places, table, ranges, threads, segments);
+    const size_t count = made->stages.size();
+    if (count > 1 && count <= Stages::kMost && (!best || made->idle < best->idle)) best = std::move(made);
+  }
+  return best;
 }
 
 // Memory by size: what is given back serves the next value of that size.
@@ -352,8 +402,8 @@ std::optional<Run> longest_run(const Table& table, const std::vector<OperandRang
   return run;
 }
 
-std::atomic<int> forced{-1};  // a way, or none
-constexpr uint32_t kTries = 4, kLongestPause = 4096;
+std::atomic<int> forced{-1};                                               // a way, or none
+constexpr uint32_t kTries = 4, kShortestPause = 64, kLongestPause = 4096;  // calls
 
 }  // namespace
 
@@ -363,9 +413,9 @@ void place_ways(Table& table, const std::vector<OperandRange>& ranges, int64_t l
   const std::optional<Run> run = longest_run(table, ranges);
   if (!run) return;
   const std::vector<size_t> places = places_of(*run, table, ranges);
-  table.ways->on_all = place_stages(*run, places, table, ranges, table.threads);
+  table.ways->on_all = best_stages(*run, places, table, ranges, table.threads);
   table.ways->in_chunks = place_chunks(*run, places, table, ranges, table.threads, least_local);
-  table.ways->on_one = place_stages(*run, places, table, ranges, 1);
+  table.ways->on_one = place_stages(*run, places, table, ranges, 1, 1);
 }
 
 std::string print(const Ways& ways) {
@@ -396,9 +446,10 @@ Ways::Way Ways::next() {
   if (int32_t(at) < 0) return fastest_;
   if (at == 0) measured_ = {};
   if (at < count * kTries) return ways[at / kTries];
-  fastest_ = Way(std::min_element(least_.begin(), least_.end()) - least_.begin());
+  // Where the fastest way changes, the machine has changed, or was disturbed during a trial: the next one is soon.
+  const Way before = std::exchange(fastest_, Way(std::min_element(least_.begin(), least_.end()) - least_.begin()));
+  pause_ = fastest_ == before ? std::min(2 * pause_, kLongestPause) : kShortestPause;
   trial_ = call_ + pause_;
-  pause_ = std::min(2 * pause_, kLongestPause);
   return fastest_;
 }
 

@@ -23,7 +23,8 @@ struct Within {
 };
 
 // The steps of a stage run one after the other on one part of the rows, then on the next part. Part p of a stage waits for part p of the
-// stage before. Forward through two threads' layers and back are three stages, of threads 0, 1 and 0.
+// stage before. Forward through two threads' layers and back are three stages, of threads 0, 1 and 0; seven, if each thread has two runs of
+// layers, between which the other's lie: then both wait less.
 struct Stages : Within {
   struct Item {
     int32_t step = 0;
@@ -86,7 +87,7 @@ class LAMINA_API Ways {
  private:
   Mutex mutex_;
   uint32_t call_ = 0, trial_ = 0;  // the number of the next call; the first of this trial, or of the next one
-  uint32_t pause_ = 64;            // calls until then
+  uint32_t pause_ = 32;            // calls until then
   Way fastest_ = shared;
   // The least time of each way in the last trial that could run it: while another process keeps a core busy, there is one thread.
   std::array<std::chrono::nanoseconds, kCount> least_;

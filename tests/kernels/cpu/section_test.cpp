@@ -419,9 +419,11 @@ TEST(Ways, TakesTheFastestOfItsTrials) {
   EXPECT_EQ(trial(300, 0, 270, 250), Ways::staged) << "as it was when it could run";
   until_the_next(128, Ways::staged);
   EXPECT_EQ(trial(300, 260, 270, 250), Ways::alone);
-  until_the_next(256, Ways::alone);
+  until_the_next(64, Ways::alone);
   EXPECT_EQ(trial(300, 260, 240, 250), Ways::chunked);
-  until_the_next(512, Ways::chunked);
+  until_the_next(64, Ways::chunked);
+  EXPECT_EQ(trial(300, 260, 240, 250), Ways::chunked);
+  until_the_next(128, Ways::chunked);
   EXPECT_EQ(trial(100, 260, 240, 250), Ways::shared);
 }
 

@@ -21,7 +21,7 @@ struct RandomTable {
   // In one of few places of a small arena, so that values take each other's memory, whole or in part; or a Variable.
   int32_t buffer(int64_t floats, bool is_state = false) {
     const int64_t begin = is_state ? 0 : 96 * draw(places);
-    ranges.push_back({.space = is_state ? draw(6) : -1,
+    ranges.push_back({.space = is_state ? draw(12) : -1,
                       .begin = begin,
                       .end = begin + 4 * floats,
                       .is_inner = !is_state && draw(8) > 0,
@@ -43,14 +43,14 @@ struct RandomTable {
   }
 
   RandomTable(uint32_t seed, int threads) : random(seed) {
-    const int rows = 12 << draw(5), n = 2, k = 1000, steps = 4 + draw(24);
+    const int rows = 12 << draw(5), n = 2, k = draw(2) ? 1000 : 100'000, steps = 4 + draw(24);
     if (draw(4) == 0) places = 1000;
     std::vector<int32_t> weights, recent{buffer(rows * n)};
-    for (int i = 0; i < 3; ++i) weights.push_back(buffer(k * n, true));
+    for (int i = draw(2) ? 3 : 8; i > 0; --i) weights.push_back(buffer(k * n, true));
     const auto some = [&] { return recent[recent.size() - 1 - size_t(draw(std::min(4, int(recent.size()))))]; };
     const auto fresh = [&](int64_t floats, bool is_state = false) { return recent.emplace_back(buffer(floats, is_state)); };
     for (int i = 0; i < steps; ++i) {
-      const int32_t x = some(), w = weights[size_t(draw(3))];
+      const int32_t x = some(), w = weights[size_t(draw(int(weights.size())))];
       switch (draw(12)) {
         case 0:
         case 1:
@@ -189,6 +189,7 @@ std::string broken_order(const RandomTable& t, const Way& way) {
 
 TEST(Stages, KeepTheOrderOfStepsThatMeetInMemory) {
   int on_all = 0, before = 0, after = 0, tails = 0, parts = 0, framed = 0, in_chunks = 0, updates = 0, locals = 0, shared_memory = 0;
+  int several = 0;  // runs of layers of each thread
   for (uint32_t seed = 0; seed < 20'000; ++seed) {
     const RandomTable t(seed, 2 + int(seed % 3));
     for (const auto& stages : {t.table.ways->on_all, t.table.ways->on_one}) {
@@ -196,6 +197,7 @@ TEST(Stages, KeepTheOrderOfStepsThatMeetInMemory) {
       const std::string broken = broken_order(t, *stages);
       ASSERT_EQ(broken, "") << "seed " << seed << ", " << print(*t.table.ways);
       on_all += stages == t.table.ways->on_all;
+      several += int(stages->stages.size()) > 2 * stages->threads - 1;
       before += !stages->before.empty(), after += !stages->after.empty(), parts += stages->parts > 2;
       framed += stages->first > 0 && stages->last < int(t.table.steps.size());
       for (const Stages::Stage& stage : stages->stages) tails += stage.tail > stage.end;
@@ -209,23 +211,37 @@ TEST(Stages, KeepTheOrderOfStepsThatMeetInMemory) {
       locals += bytes > 0, shared_memory += bytes > chunks->own_bytes;
     }
   }
-  for (int seen : {on_all, before, after, tails, parts, framed, in_chunks, updates, locals, shared_memory})
+  for (int seen : {on_all, several, before, after, tails, parts, framed, in_chunks, updates, locals, shared_memory})
     EXPECT_GT(seen, 100) << "the tables are not as various as they were";
 }
 
-TEST(Stages, KnowHowLongThreadsWaitByPlan) {
+// A chain of layers in the memory of as many weights, whose cost is far above that of handing rows over.
+RandomTable chain(int layers) {
   RandomTable t(0, 2);
-  t.table = {};
-  const int32_t x = t.buffer(24), w[] = {t.buffer(2000, true), t.buffer(2000, true)};
-  t.ranges[size_t(w[0])].space = 0, t.ranges[size_t(w[1])].space = 1;
-  for (int32_t of : w) t.add(StepKind::dense, Partition::rows, 12, 1000, 2, {{x}, {of}}, {{t.buffer(24)}});
+  t.table = {}, t.ranges = {};
+  std::vector<int32_t> w;
+  const int32_t x = t.buffer(24);
+  for (int i = 0; i < layers; ++i) w.push_back(t.buffer(2000, true)), t.ranges.back().space = i;
+  for (int32_t of : w) t.add(StepKind::dense, Partition::rows, 12, 1'000'000, 2, {{x}, {of}}, {{t.buffer(24)}});
   for (size_t i = 0; i < t.ranges.size(); ++i) t.ranges[i].begin = 1000 * int64_t(i), t.ranges[i].end = t.ranges[i].begin + 96;
   t.table.threads = 2;
   place_ways(t.table, t.ranges);
-  const auto stages = t.table.ways->on_all;
+  return t;
+}
+
+TEST(Stages, KnowHowLongThreadsWaitByPlan) {
+  const auto stages = chain(2).table.ways->on_all;
   ASSERT_NE(stages, nullptr);
   EXPECT_EQ(stages->parts, 2);
-  EXPECT_NEAR(stages->idle, 2 - 4 / 3.0, 1e-9) << "two threads work for two of three turns each";
+  EXPECT_NEAR(stages->idle, 2 - 4 / 3.0, 0.01) << "two threads work for two of three turns each";
+}
+
+TEST(Stages, ThreadsHaveSeveralRunsOfLayersWhereTheyWaitLessSo) {
+  const auto stages = chain(32).table.ways->on_all;
+  ASSERT_NE(stages, nullptr);
+  EXPECT_EQ(stages->stages.size(), size_t(Stages::kMost));
+  EXPECT_NEAR(stages->idle, 2 - 32 / 17.0, 0.05) << "each thread waits for one of seventeen turns";
+  for (size_t i = 0; i < stages->stages.size(); ++i) EXPECT_EQ(stages->stages[i].thread, int(i % 2));
 }
 
 }  // namespace
