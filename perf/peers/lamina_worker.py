@@ -98,7 +98,7 @@ def carried(w):
 
 
 def fit(n, kept=[]):
-    """Epochs of batches in random order, the first of each call step by step; the weights go on from those of step."""
+    """Epochs of batches in random order; the weights go on from those of step. The calls before the measured ones have chosen how many steps a launch has."""
     batches, epochs = 300, 10
     if not kept:
         kept += [np.concatenate([a.numpy()] * batches) for a in (x, y)]

@@ -60,7 +60,10 @@ class Metric:
     def update(self, value, samples: int = 1) -> None:
         """Adds a batch's mean and its number of samples."""
         errors.in_range(type(self).__name__, "it is a number of samples", 0, samples=samples)
-        self._sum += float(value) * samples
+        self._add(float(value), samples)
+
+    def _add(self, value: float, samples: int) -> None:
+        self._sum += value * samples
         self._count += samples
 
     def result(self) -> float:

@@ -58,7 +58,7 @@ def test_all_launches_of_a_fit_are_one_graph(monkeypatch):
     made = []
     monkeypatch.setattr(launches.Launches, "__init__", lambda self, *args, real=launches.Launches.__init__: (real(self, *args), made.append(self))[0])
     trained(4, rows=240)
-    assert made[0]._loop.trace_count == 1  # 17 launches of equal batches
+    assert made[0]._loop.call.trace_count == 1  # 17 launches of equal batches
 
 
 def test_callbacks_for_batches_get_every_batch():
@@ -103,25 +103,25 @@ def test_fit_chooses_a_number_where_steps_are_short():
     from lamina.nn.launches import Launches
 
     class Feed:
-        can_join = True
+        can_join, rows, specs = True, 10_000, ()
 
-    launches = Launches(lambda *batch: (), 10, Feed(), None, False)
+    launches = Launches(lambda *batch: (), 10, Feed(), None, False, {})
     launches._times = [0.05] + [1e-4] * 10
-    launches.after_epoch(1000, 100)
+    launches.after_epoch(100)
     assert launches.steps == 1  # too few steps are left for another trace
     for times, left, wanted in (([0.05] + [1e-4] * 10, 20_000, 200), ([0.05] + [2e-3] * 10, 20_000, 1), ([0.05] + [1e-3 / 4] * 10, 20_000, 50)):
-        launches = Launches(lambda *batch: (), 10, Feed(), None, False)
+        launches = Launches(lambda *batch: (), 10, Feed(), None, False, {})
         launches._times = times
-        launches.after_epoch(1000, left)
+        launches.after_epoch(left)
         assert launches.steps == wanted and 1000 % launches.steps == 0
-    launches = Launches(lambda *batch: (), 10, Feed(), None, False)
+    launches = Launches(lambda *batch: (), 10, Feed(), None, False, {})
     for _ in range(11):
         list(launches.of((lm.zeros([10, 30_000]), lm.zeros([10], "int32")), 10))  # 1.2 MB
     launches._times = [0.05] + [1e-4] * 10
-    launches.after_epoch(1000, 20_000)
+    launches.after_epoch(20_000)
     assert 4 <= launches.steps <= 6, "batches of 8 MiB"
     for single, feed in ((True, Feed()), (False, type("Stream", (), {"can_join": False})())):
-        launches = Launches(lambda *batch: (), 10, feed, 8, single)
+        launches = Launches(lambda *batch: (), 10, feed, 8, single, {})
         assert launches.steps == 1 and launches.rows is None
 
 
@@ -137,6 +137,40 @@ def test_long_fits_of_short_steps_launch_several_by_themselves(monkeypatch):
     other, single = trained(1, epochs=4)
     same(net, other)
     assert found[0] > 1 and history == single
+
+
+def test_later_fits_on_such_data_launch_what_the_first_one_traced(monkeypatch):
+    from lamina.nn import launches
+
+    monkeypatch.setattr(launches, "_SAVED", 1.0)
+    monkeypatch.setattr(launches, "_WORTH", 1.0)
+    made = []
+    monkeypatch.setattr(launches.Launches, "__init__", lambda self, *args, real=launches.Launches.__init__: (real(self, *args), made.append(self))[0])
+    nets, histories = [], []
+    for steps in (None, 1):
+        net, history = trained(steps, epochs=2)
+        histories.append([history])
+        for rows in (203, 203, 90):
+            histories[-1].append(net.fit(*data(rows), batch_size=10, epochs=2, verbose=0, steps_per_launch=steps).history)
+        nets.append(net)
+    same(*nets)
+    assert histories[0] == histories[1]
+    first, second, third, fewer = made[:4]
+    assert first.steps == second.steps > 1 and first._loop is second._loop is third._loop and second._loop.call.trace_count == 1
+    assert fewer._loop is not first._loop
+    net.optimizer.learning_rate = 0.0
+    before = [v.numpy() for v in nets[0].trainable_variables]
+    nets[0].optimizer.learning_rate = 0.0
+    nets[0].fit(*data(), batch_size=10, verbose=0)
+    for v, old in zip(nets[0].trainable_variables, before):
+        np.testing.assert_array_equal(v.numpy(), old)
+    nets[0].layers[0].trainable = False
+    nets[0].optimizer.learning_rate = 0.01
+    nets[0].fit(*data(), batch_size=10, verbose=0)
+    np.testing.assert_array_equal(nets[0].trainable_variables[0].numpy() == before[2], False)
+    np.testing.assert_array_equal(nets[0].layers[0].variables[0].numpy(), before[0])
+    nets[0].compile("sgd", "mse")
+    assert not nets[0]._loops
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "many"])

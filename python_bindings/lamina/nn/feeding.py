@@ -12,10 +12,10 @@ from ..data import Dataset
 
 
 class Feed:
-    """Batches of (inputs, labels, weights or None, number of samples). `rows`: of arrays, the Dataset that `data` is batches of."""
+    """Batches of (inputs, labels, weights or None, number of samples). `singles`: of arrays, the Dataset that `data` is batches of."""
 
-    def __init__(self, what, data, rows=None, steps=None, class_weight=None, numbered=False):
-        self.what, self.data, self._rows, self._steps, self._classes, self._numbered = what, data, rows, steps, class_weight, numbered
+    def __init__(self, what, data, singles=None, steps=None, class_weight=None, numbered=False):
+        self.what, self.data, self._singles, self._steps, self._classes, self._numbered = what, data, singles, steps, class_weight, numbered
         self.waited = 0.0  # seconds in this epoch, for what others read; arrays are at hand
         self._open = None  # the loop that goes on in the next epoch
 
@@ -31,7 +31,17 @@ class Feed:
     @property
     def can_join(self) -> bool:
         """Whether epoch() can give several batches as one."""
-        return self._rows is not None and self._steps is None
+        return self._singles is not None and self._steps is None
+
+    @property
+    def rows(self) -> int:
+        """Of the arrays, if it can join."""
+        return self._singles._core.size
+
+    @property
+    def specs(self) -> tuple:
+        """(shape, dtype) of a row of each array, if it can join."""
+        return tuple(self._singles._form.specs)
 
     def _elements(self, done, data):
         self.waited = 0.0
@@ -46,13 +56,13 @@ class Feed:
             if element is None:
                 self._open = None
                 return
-            if self._rows is None:
+            if self._singles is None:
                 self.waited += time.perf_counter() - began
             yield element
 
     def epoch(self, done: int = 0, joined: int | None = None):
         """The batches of an epoch of which `done` are over. joined: as many rows at a time instead, in the same order."""
-        for element in self._elements(done, self.data if joined is None else self._rows.batch(joined)):
+        for element in self._elements(done, self.data if joined is None else self._singles.batch(joined)):
             if not (isinstance(element, (tuple, list)) and len(element) in (2, 3)):
                 raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)", why="or (inputs, labels, weights of the samples)",
                                              fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
@@ -133,8 +143,8 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
     if len(set(rows.values()) - {None}) > 1:
         raise errors.InvalidArgument(f"{what}: {' and '.join(f'{name} has {n} rows' for name, n in rows.items() if n is not None)}", why="row i of each belongs to sample i", fix="pass as many of each")
     data = Dataset.from_tensor_slices(tuple(_arrays(part) for part in ((x, y) if weights is None else (x, y, weights))))
-    rows = data.shuffle() if shuffle else data
-    return Feed(what, rows.batch(batch_size), rows, steps, class_weight, numbered)
+    singles = data.shuffle() if shuffle else data
+    return Feed(what, singles.batch(batch_size), singles, steps, class_weight, numbered)
 
 
 def require_rows(what, name, value):

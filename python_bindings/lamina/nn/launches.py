@@ -11,17 +11,34 @@ _SECONDS, _MOST, _BYTES = 0.02, 200, 8 << 20  # of one launch; steps; their batc
 _WORTH, _SAVED = 1e-3, 2e-5  # longer steps gain nothing; seconds that a step in a loop saves, at least
 
 
-class Launches:
-    """How many steps a launch has: given, or found from the times of the first epoch's single steps."""
+class Loop:
+    """The traced loop of a step over batches of one size. steps: how many a launch has, once that is chosen; 1: it cannot be traced."""
 
-    def __init__(self, train_step, batch_size, feed, wanted, single):
+    def __init__(self, step, size):
+        self._step, self._size, self.steps, self.call = step, size, None, _core.function(self._run)
+
+    def _run(self, structure, *leaves):
+        batches = tuple(_core.reshape(leaf, (-1, self._size, *leaf.shape[1:])) for leaf in leaves)
+        return scan(lambda done, batch: (done + 1, tuple(self._step(*unflatten(structure, batch)))), _core.constant(0), batches)[1]
+
+
+class Launches:
+    """How many steps a launch of one fit has: given, or what an earlier fit on such data chose, or found from the times of the first epoch's single steps.
+
+    loops: the Loops of train_step, by size and data. A model keeps them, so that later fits need not trace again."""
+
+    def __init__(self, train_step, batch_size, feed, wanted, single, loops):
         if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
             raise errors.InvalidArgument(f"fit: steps_per_launch {errors.shown(wanted)} is not a positive integer", why="so many steps are one traced loop", fix="leave it out: fit finds a number")
-        self._step, self._size = train_step, batch_size
-        joins = feed.can_join and not single
-        self.steps = wanted if joins and wanted is not None else 1
-        self._open = self._chosen = joins and wanted is None  # whether the times will tell; whether they did
-        self._loop, self._times, self._begun, self._bytes = _core.function(self._run), [], False, 1
+        self._step, self._size, joins = train_step, batch_size, feed.can_join and not single
+        if joins and wanted != 1:
+            key = (batch_size, feed.rows, feed.specs, wanted)
+            self._loop, self._whole = loops.get(key) or Loop(train_step, batch_size), feed.rows // batch_size
+            loops[key] = self._loop
+        self._chooses = joins and wanted is None
+        self.steps = wanted if joins and wanted is not None else (self._loop.steps or 1) if self._chooses else 1
+        self._open = self._chooses and self._loop.steps is None  # whether the times will tell
+        self._times, self._begun, self._bytes = [], self._chooses and self.steps > 1, 1  # begun: the weights and the names of the results exist
 
     @property
     def rows(self):
@@ -42,33 +59,29 @@ class Launches:
         columns = self._launched(leaves, structure) if samples >= self.rows and self._begun else None
         if columns is not None:
             losses, *others = (column.numpy() for column in columns)
-            for i, loss in enumerate(losses):
-                yield (loss, *(_core.constant(column[i]) for column in others)), self._size
+            for values in zip(losses.tolist(), *(map(_core.constant, column) for column in others)):
+                yield values, self._size
             begin = len(losses) * self._size
         for at in range(begin, samples, self._size):
             end = min(at + self._size, samples)
             yield self._step(*unflatten(structure, [leaf[at:end] for leaf in leaves])), end - at
-        self._begun = True  # the weights and the names of the results exist
+        self._begun = True
 
     def _launched(self, leaves, structure):
         """The results of the steps of a launch; None where the loop cannot be traced and fit has chosen it."""
         try:
-            return self._loop(structure, *leaves)
+            return self._loop.call(structure, *leaves)
         except errors.ConversionFailed:  # what a layer keeps of a step would be kept once; nothing has run yet
-            if not self._chosen:
+            if not self._chooses:
                 raise
-            self.steps = 1
+            self.steps = self._loop.steps = 1
             return None
 
-    def _run(self, structure, *leaves):
-        batches = tuple(_core.reshape(leaf, (-1, self._size, *leaf.shape[1:])) for leaf in leaves)
-        return scan(lambda done, batch: (done + 1, tuple(self._step(*unflatten(structure, batch)))), _core.constant(0), batches)[1]
-
-    def after_epoch(self, steps, left):
-        """Chooses, when an epoch of so many steps has ended and so many are left."""
+    def after_epoch(self, left):
+        """Chooses, when an epoch has ended and so many steps are left."""
         if not self._open or len(self._times) < 3:
             return
         self._open, self._begun, step = False, True, sorted(self._times[1:])[len(self._times) // 2]
         if step < _WORTH and left * _SAVED > self._times[0]:
-            most = max(2, min(_MOST, int(_SECONDS / step), _BYTES // self._bytes, steps))
-            self.steps = min(range(most, max(most // 2, 1), -1), key=lambda n: steps % n)  # few are left over
+            most = max(2, min(_MOST, int(_SECONDS / step), _BYTES // self._bytes, self._whole))
+            self.steps = self._loop.steps = min(range(most, max(most // 2, 1), -1), key=lambda n: self._whole % n)  # few are left over

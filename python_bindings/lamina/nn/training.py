@@ -22,7 +22,7 @@ from . import masks
 from .resume import Run
 
 
-_TRACED = ("_train_step", "_test_step", "_predict_step", "_parallel_step", "_trainable_changes", "_used")  # belong to one process and one object
+_TRACED = ("_train_step", "_test_step", "_predict_step", "_parallel_step", "_loops", "_trainable_changes", "_used")  # belong to one process and one object
 
 
 class _Used:
@@ -87,7 +87,7 @@ class Training:
     def _make_steps(self) -> None:
         wrap = (lambda step: step) if self.run_eagerly else lambda step: _core.function(step, of_model=True)
         self._train_step, self._test_step = wrap(self._run_train_step), wrap(self._run_test_step)
-        self._predict_step, self._parallel_step, self._used = wrap(self._run_predict_step), None, None
+        self._predict_step, self._parallel_step, self._loops, self._used = wrap(self._run_predict_step), None, {}, None
 
     def _begin_steps(self) -> None:
         """Before calls of steps: makes them anew where layers or Variables are others than in the last use, which traced those."""
@@ -129,8 +129,8 @@ class Training:
         distribute: the ranks of a job (lm.distributed) train together. All call fit with the same data; each computes its rows of every batch of batch_size rows, and the
         results have the same bits for any number of ranks up to 8. Rank 0 prints.
 
-        steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time and their batches' memory, from the second epoch on, where it is worth
-        the trace. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
+        steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time and their batches' memory, where it is worth
+        the trace: from the second epoch of the first fit on such data on. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
         self._require_compiled("fit")
         errors.in_range("fit", "it is how often the data is seen", 0, epochs=epochs, initial_epoch=initial_epoch)
         verbose = verbosity("fit", verbose)
@@ -158,7 +158,7 @@ class Training:
             raise errors.InvalidArgument("fit: the length of the Dataset is not known", why="a checkpoint counts the steps of an epoch", fix="pass steps_per_epoch, or fit without checkpoint")
         history = History()
         hooks = CallbackList([history, *(() if callbacks is None else callbacks if isinstance(callbacks, (list, tuple)) else [callbacks])], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
-        launches = Launches(train_step, batch_size, feed, steps_per_launch, hooks.of_batches or distribute or run is not None or self.run_eagerly)
+        launches = Launches(train_step, batch_size, feed, steps_per_launch, hooks.of_batches or distribute or run is not None or self.run_eagerly, self._loops)
         self.stop_training = False
         begun = None if run is None else run.resume(feed.data, steps, history)  # (epoch, steps done of it, totals)
         hooks.on_train_begin()
@@ -190,7 +190,7 @@ class Training:
             if done == 0:
                 raise no_data("fit")
             steps = steps or (None if self.stop_training else done)
-            launches.after_epoch(done, done * (epochs - epoch - 1))
+            launches.after_epoch(done * (epochs - epoch - 1))
             bar.step = done
             results = totals.results()
             totals.warn_of_nan(epoch)
@@ -517,14 +517,15 @@ class _Totals:
             loss = float(values[0])
             if self.bad is None and not math.isfinite(loss):
                 self.bad = step, loss
-            self.loss.update(loss, samples)
+            self.loss._add(loss, samples)
             self._make_parts(len(values) - 1 - len(self.metrics))
             for metric, value in zip((*self.parts, *self.metrics), values[1:]):
                 metric.update(value, samples)
         self.waiting.clear()
 
     def _make_parts(self, count):
-        self.parts += [metrics_module.Mean() for _ in range(count - len(self.parts))]
+        while len(self.parts) < count:
+            self.parts.append(metrics_module.Mean())
 
     def warn_of_nan(self, epoch):
         if self.bad is not None:
