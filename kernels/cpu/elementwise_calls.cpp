@@ -8,9 +8,14 @@ namespace lamina::kernels::cpu {
 namespace {
 
 constexpr int64_t kMostElements = 2048;  // larger operands are faster block by block through all instructions
+constexpr int64_t kMostCopied = 16384;   // bytes; there is nothing to gain for more
 
 template <class T>
 void copy(int64_t n, void* out, const void* a, const void*, const void*) {
+  if (n == 1) {  // a call would take longer
+    *static_cast<T*>(out) = *static_cast<const T*>(a);
+    return;
+  }
   std::memcpy(out, a, size_t(n) * sizeof(T));
 }
 Loop copy_of(size_t width) {
@@ -50,6 +55,21 @@ bool ElementwiseCalls::fits(const ElementwiseCode& code, int64_t n) {
   return true;
 }
 
+void ElementwiseCalls::call(Loop loop, int64_t n, const CallOperand& to, const CallOperand& a, const CallOperand& b, const CallOperand& c) {
+  const uint32_t number = uint32_t(calls_.size());
+  const CallOperand* operands[] = {&to, &a, &b, &c};
+  for (uint32_t which = 0; which < 4; ++which)
+    if (operands[which]->slice) moving_.push_back({number, which, operands[which]->slice});
+  calls_.push_back({loop, n, {to.data, a.data, b.data, c.data}});
+}
+
+bool ElementwiseCalls::fits_copy(int64_t bytes) { return bytes > 0 && bytes <= kMostCopied; }
+
+void ElementwiseCalls::add_copy(const CallOperand& in, const CallOperand& out, int64_t bytes) {
+  const size_t width = bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : 1;
+  call(copy_of(width), bytes / int64_t(width), out, in);
+}
+
 void ElementwiseCalls::add(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out,
                            int64_t n) {
   const ElementwiseTable& table = elementwise_table();
@@ -59,13 +79,6 @@ void ElementwiseCalls::add(const ElementwiseCode& code, const std::vector<CallOp
     scratch_.emplace_back(size_t(n) * lamina::size_of(d) + 64);
     return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(scratch_.back().data()) + 63) & ~uintptr_t(63));
   };
-  auto call = [&](Loop loop, const CallOperand& to, const CallOperand& a, const CallOperand& b, const CallOperand& c) {
-    const uint32_t number = uint32_t(calls_.size());
-    const CallOperand* operands[] = {&to, &a, &b, &c};
-    for (uint32_t which = 0; which < 4; ++which)
-      if (operands[which]->slice) moving_.push_back({number, which, operands[which]->slice});
-    calls_.push_back({loop, n, to.data, a.data, b.data, c.data});
-  };
   for (size_t i = 0; i < inputs; ++i) {
     registers[i] = in[i];
     if (!in[i].scalar || n == 1) continue;
@@ -74,7 +87,7 @@ void ElementwiseCalls::add(const ElementwiseCode& code, const std::vector<CallOp
     if (in[i].fixed)
       fill(n, registers[i].data, in[i].data, nullptr, nullptr);
     else
-      call(fill, registers[i], in[i], {}, {});
+      call(fill, n, registers[i], in[i]);
   }
   for (size_t c = 0; c < code.constants.size(); ++c) {
     auto [d, value] = code.constants[c];
@@ -116,7 +129,7 @@ void ElementwiseCalls::add(const ElementwiseCode& code, const std::vector<CallOp
       if (const Loop loop = as_first != as_second ? pair_of(table, i, next, as_second) : nullptr) {
         CallOperand& to = registers[result + 1];
         if (!to.data) to = {.data = memory(next.result)};
-        call(loop, to, registers[size_t(i.a)], registers[size_t(i.b)], registers[size_t(as_first ? next.b : next.a)]);
+        call(loop, n, to, registers[size_t(i.a)], registers[size_t(i.b)], registers[size_t(as_first ? next.b : next.a)]);
         ++k;
         continue;
       }
@@ -124,12 +137,12 @@ void ElementwiseCalls::add(const ElementwiseCode& code, const std::vector<CallOp
     CallOperand& to = registers[result];
     if (!to.data) to = {.data = memory(i.result)};
     const Loop loop = loop_of(table, i);
-    call(loop ? loop : copy_of(lamina::size_of(i.result)), to, registers[size_t(i.a)], operands(i.op) > 1 ? registers[size_t(i.b)] : none,
+    call(loop ? loop : copy_of(lamina::size_of(i.result)), n, to, registers[size_t(i.a)], operands(i.op) > 1 ? registers[size_t(i.b)] : none,
          operands(i.op) > 2 ? registers[size_t(i.c)] : none);
   }
   for (size_t o = 0; o < out.size(); ++o) {
     const CallOperand& from = registers[size_t(code.outputs[o])];
-    if (from.data != out[o].data) call(copy_of(lamina::size_of(code.register_type(code.outputs[o]))), out[o], from, {}, {});
+    if (from.data != out[o].data) call(copy_of(lamina::size_of(code.register_type(code.outputs[o]))), n, out[o], from);
   }
 }
 

@@ -1,4 +1,4 @@
-// Elementwise programs on fixed addresses: a list of calls that can be repeated cheaply. For loop bodies, where choosing the functions
+// Elementwise programs and copies on fixed addresses: a list of calls that can be repeated cheaply. For loop bodies, where choosing the functions
 // would take longer than running them.
 #pragma once
 #include <cstdint>
@@ -21,28 +21,28 @@ class ElementwiseCalls {
   // Whether a program on n elements can be such a list: it must be small and without half types.
   static bool fits(const ElementwiseCode& code, int64_t n);
   void add(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out, int64_t n);
+  static bool fits_copy(int64_t bytes);
+  void add_copy(const CallOperand& in, const CallOperand& out, int64_t bytes);
 
   void run() const {
-    for (const Call& call : calls_) call.loop(call.n, call.out, call.a, call.b, call.c);
+    for (const Call& c : calls_) c.loop(c.n, c.operands[0], c.operands[1], c.operands[2], c.operands[3]);
   }
   void advance(int64_t slices) {
-    for (const Moving& m : moving_) {
-      Call& call = calls_[m.call];
-      char*& pointer = m.which == 0 ? call.out : m.which == 1 ? call.a : m.which == 2 ? call.b : call.c;
-      pointer += slices * m.slice;
-    }
+    for (const Moving& m : moving_) calls_[m.call].operands[m.which] += slices * m.slice;
   }
 
  private:
   struct Call {
     Loop loop;
     int64_t n;
-    char *out, *a, *b, *c;
+    char* operands[4];  // the result, then those of the loop
   };
   struct Moving {
     uint32_t call, which;
     int64_t slice;
   };
+  void call(Loop loop, int64_t n, const CallOperand& to, const CallOperand& a, const CallOperand& b = {}, const CallOperand& c = {});
+
   std::vector<Call> calls_;
   std::vector<Moving> moving_;
   std::vector<std::vector<char>> scratch_;

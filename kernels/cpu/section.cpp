@@ -39,7 +39,8 @@ struct SectionThread::Inner {
     }
   }
   void advance(int64_t slices) {
-    for (size_t i : moving) move(i, run_of->data[i] + slices * program.buffers[i].slice);
+    if (parts.size() != 1)  // some steps are no calls
+      for (size_t i : moving) move(i, run_of->data[i] + slices * program.buffers[i].slice);
     for (Part& part : parts) part.calls.advance(slices);
   }
   void move(size_t buffer, char* to) { views[buffer].data = run_of->data[buffer] = to; }
@@ -65,11 +66,24 @@ struct SectionThread::Inner {
     parts.emplace_back();
     for (size_t i = 0; i < table.steps.size(); ++i) {
       const Step& s = table.steps[i];
-      if (add_calls(s, first, last)) continue;
+      if (add_calls(s, first, last) || add_copy(s)) continue;
       parts.back().step = i;
       parts.emplace_back();
     }
     parts.back().step = table.steps.size();
+  }
+  // Adds a copy of a view without gaps to the last part's calls, if it is one.
+  bool add_copy(const Step& s) {
+    if (s.kind != StepKind::copy || s.ins != 1 || s.outs != 1) return false;
+    const auto buffer = [&](int operand) { return size_t(program.table->operands[size_t(operand)].buffer); };
+    const size_t from = buffer(s.first_in), to = buffer(s.first_out);
+    const View &x = views[from], &y = views[to];
+    const int64_t bytes = y.size() * int64_t(size_of(y.dtype));
+    if (x.dtype != y.dtype || x.size() != y.size() || !is_contiguous(x) || !is_contiguous(y) || !ElementwiseCalls::fits_copy(bytes))
+      return false;
+    parts.back().calls.add_copy({.data = run_of->data[from], .slice = program.buffers[from].slice},
+                                {.data = run_of->data[to], .slice = program.buffers[to].slice}, bytes);
+    return true;
   }
   // Adds an elementwise step to the last part's calls, if they can run it.
   bool add_calls(const Step& s, int first, int last) {
