@@ -98,6 +98,7 @@ struct RowsRule {
     added,    // each shard computes a leaf by itself, and the leaves are added in the fixed tree: results are whole
     reduced,  // the same, but the leaves, stacked along axis 0, are reduced by the node's own op
   } leaves = Leaves::none;
+  bool of_all = false;                                             // the node needs all rows, and each rank keeps its own of the results
   const OpDef* op = nullptr;                                       // in place of the node's, for a leaf
   double divisor = 1;                                              // of the sum of all leaves
   std::function<AttrsRef(int64_t first, int64_t end)> attrs = {};  // for these rows of the batch; empty: the node's own

@@ -192,8 +192,8 @@ std::optional<ir::RowsRule> rows_reduce(const ir::RowsCall& call) {
     int64_t columns = cut.each;
     for (size_t a = size_t(cut.axis) + 1; a < reduced.size(); ++a)
       if (!reduced[a]) columns *= call.in[0].shape[a].number();
-    if (before > 0 && columns < 2) return {};
-    return ir::RowsRule{.in = {cut}, .out = {{cut.axis - (attrs.keepdims ? 0 : before), cut.each}}};
+    const bool of_all = before > 0 && columns < 2;
+    return ir::RowsRule{.in = {of_all ? ir::Cut{} : cut}, .out = {{cut.axis - (attrs.keepdims ? 0 : before), cut.each}}, .of_all = of_all};
   }
   ir::RowsRule rule{.in = {cut}, .out = {{}}};
   constexpr bool adds = op == Reduction::sum || op == Reduction::mean;

@@ -133,7 +133,7 @@ class Cutter {
     if (node.op->rows && node.op->effect == ir::Effect::none)
       plan.rule = node.op->rows({*node.attrs, types_of(node.inputs), node.types, cuts, batch_.rows, batch_.rows < batch_.shards});
     if (plan.rule)
-      plan.in = plan.rule->in, plan.out = plan.rule->out;
+      plan.in = plan.rule->in, plan.out = plan.rule->out, plan.mixes = plan.rule->of_all;
     else
       plan.mixes = node.op->effect == ir::Effect::none;
   }
@@ -251,10 +251,11 @@ class Cutter {
   }
 
   void emit_rows(int n, const NodePlan& plan) {
-    const bool whole = std::all_of(plan.out.begin(), plan.out.end(), [](const Cut& c) { return c.whole(); });
+    const bool of_all = plan.rule->of_all;
+    const bool whole = of_all || std::all_of(plan.out.begin(), plan.out.end(), [](const Cut& c) { return c.whole(); });
     for (int64_t r = 0; r < (whole ? 1 : replicas()); ++r) {
       const Value first = copy(from_[n], *plan.rule, own_rows(r), r);
-      for (size_t i = 0; i < plan.out.size(); ++i) put({n, int(i)}, plan.out[i], r, {first.node, int(i)});
+      for (size_t i = 0; i < plan.out.size(); ++i) put({n, int(i)}, of_all ? Cut{} : plan.out[i], r, {first.node, int(i)});
     }
   }
 
@@ -277,12 +278,15 @@ class Cutter {
       Value v = get(node.inputs[i], rule.in[i], replica);
       stand_on(replica);
       if (!rule.in[i].whole()) v = slice(v, rule.in[i], rows, own_rows(replica).begin);
-      if (rule.leaves == Leaves::added && is_half(to_.type(v).dtype) && changed.op == &ops::def::sum) v = ops::astype(to_, v, DType::f32);
-      in.push_back(v);
+      in.push_back(rule.leaves == Leaves::added ? for_leaf(v) : v);
     }
     return to_.copy(changed, std::move(in));
   }
-  static bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+  // What is added up is rounded once, at the end: leaves of half types are f32.
+  Value for_leaf(Value v) {
+    const DType dtype = to_.type(v).dtype;
+    return dtype == DType::f16 || dtype == DType::bf16 ? ops::astype(to_, v, DType::f32) : v;
+  }
 
   void emit_leaves(int n, const RowsRule& rule) {
     const Node& node = from_[n];
@@ -334,13 +338,12 @@ class Cutter {
     }
     return out;
   }
-  // A replica's leaves added as far as they cover nodes of the tree; adds these nodes to `nodes`. Half types are added in f32.
+  // A replica's leaves added as far as they cover nodes of the tree; adds these nodes to `nodes`.
   std::vector<Value> roots_of(std::vector<Value> stacks, int64_t replica, std::vector<Range>& nodes) {
     constexpr int64_t kMostOneByOne = 16;  // more leaves would make large graphs
     const Range own = batch_.leaves_of(rank_of(replica));
     stand_on(replica);
-    for (Value& stack : stacks)
-      if (is_half(to_.type(stack).dtype)) stack = ops::astype(to_, stack, DType::f32);
+    for (Value& stack : stacks) stack = for_leaf(stack);
     if (own.size() > kMostOneByOne) stacks = {joined(stacks, 0)};
     std::vector<Value> leaves, out;
     if (own.size() <= kMostOneByOne)
@@ -407,8 +410,7 @@ class Cutter {
       const Cut cut = rule.in[i];
       Value v = get(node.inputs[i], cut, replica);
       stand_on(replica);
-      v = slice(v, cut, rows, own_rows(replica).begin);
-      if (&op == &ops::def::sum && is_half(to_.type(v).dtype)) v = ops::astype(to_, v, DType::f32);
+      v = for_leaf(slice(v, cut, rows, own_rows(replica).begin));
       Shape shape = to_.type(v).shape;
       shape[size_t(cut.axis)] = rows.size() / leaves.size() * cut.each;
       shape.insert(shape.begin() + cut.axis, Dim(leaves.size()));
