@@ -13,6 +13,8 @@
 #include "graph/ops/ops.h"
 #include "graph/ops/short_slices.h"
 #include "runtime/core/mutex.h"
+#include "runtime/dist/checked_call.h"
+#include "runtime/dist/world.h"
 
 namespace lamina {
 namespace {
@@ -72,6 +74,7 @@ ConcreteFunction::ConcreteFunction(std::shared_ptr<Trace> trace, std::string nam
                                    std::shared_ptr<void> structure, double trace_microseconds)
     : name_(std::move(name)),
       device_(trace->device),
+      by_rows_(trace->by_rows),
       graph_(std::move(trace->graph)),
       arguments_(arguments),
       variables_(trace->variables),
@@ -81,6 +84,7 @@ ConcreteFunction::ConcreteFunction(std::shared_ptr<Trace> trace, std::string nam
       traced_lengths_(trace->lengths),
       trace_microseconds_(trace_microseconds) {
   graph_.place = {};
+  has_collectives_ = std::any_of(graph_.nodes().begin(), graph_.nodes().end(), ir::has_collective);
   for (ir::Value input : graph_.inputs) input_devices_.push_back(graph_[input].device.value_or(device_));
   for (size_t i = 0; i < captures_.size(); ++i) input_devices_[arguments_ + i] = captures_[i].device();
   for (const Variable& v : variables_) variable_devices_.push_back(v.device());
@@ -178,6 +182,7 @@ std::vector<Tensor> ConcreteFunction::inlined(Trace& trace, std::span<const Tens
                  .where = text(at.line()),
                  .why = "how long the list becomes is computed before the whole graph runs, and this one is only a part",
                  .fix = "call it as a plain function, without lm.function of its own"});
+  trace.by_rows = trace.by_rows || by_rows_;
   std::vector<Tensor> inputs(arguments.begin(), arguments.end());
   inputs.insert(inputs.end(), captures_.begin(), captures_.end());
   std::vector<TensorType> types;
@@ -212,6 +217,17 @@ std::vector<Tensor> ConcreteFunction::run_planned(const Call& call) {
   return run(*plan, call.arguments, call.variables);
 }
 
+std::vector<BufferRef> ConcreteFunction::run_with_ranks(Plan& plan, std::span<const BufferRef> inputs,
+                                                        std::span<exec::VariableState* const> states) {
+  distributed::GraphCall call(distributed::current());
+  try {
+    return plan.executor.run(inputs, states);
+  } catch (const Error& e) {
+    call.failed(e);
+    throw;
+  }
+}
+
 std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables) {
   Small<BufferRef, 8> inputs(arguments.size() + captures_.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -234,7 +250,8 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
   const profiler::Scope range(profiler::listening() ? &plan.name : nullptr, run);
   const bool timed = run % 16 == 0;
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-  std::vector<BufferRef> buffers = plan.executor.run(inputs.span(), states);
+  std::vector<BufferRef> buffers =
+      has_collectives_ ? run_with_ranks(plan, inputs.span(), states) : plan.executor.run(inputs.span(), states);
   if (timed) plan.microseconds.store(microseconds_since(start), std::memory_order_relaxed);
   std::vector<Tensor> out;
   out.reserve(buffers.size());

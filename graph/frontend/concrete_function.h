@@ -81,7 +81,8 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   // explain() as text and data, for the most recently used plan, if any. Given a device: for a plan made just for this, as if the device
   // were there. `lengths`: types of the arguments, needed where dimensions are open; throws state where they are missing.
   Explanation explanation(std::optional<Device> device = {}, std::span<const TensorType> lengths = {});
-  std::string str() const;  // name, inputs, outputs, captures
+  bool by_rows() const { return by_rows_; }  // Trace::by_rows
+  std::string str() const;                   // name, inputs, outputs, captures
   int plan_count() const;
   int64_t temporary_bytes();                // of a call, by the plan used last; 0 before the first call
   std::vector<std::string> instructions();  // of the plan used last, by name; empty before the first call
@@ -104,6 +105,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   void find_lengths(Call& call);
   void add_lengths(const Trace& trace);
   std::vector<Tensor> run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables);
+  std::vector<BufferRef> run_with_ranks(Plan& plan, std::span<const BufferRef> inputs, std::span<exec::VariableState* const> states);
   std::vector<Tensor> run_planned(const Call& call);
   std::vector<Variable> bound(std::span<const Variable> arguments) const;                              // one per resource, for this call
   std::vector<Tensor> replay(std::span<const Tensor> arguments, std::span<const Variable> variables);  // eager, op by op: for tapes
@@ -111,6 +113,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
 
   std::string name_;
   Device device_;
+  bool by_rows_, has_collectives_;
   ir::Graph graph_;
   size_t arguments_;
   std::vector<Variable> variables_;  // one per resource; for an argument the stand-in it was traced with

@@ -24,4 +24,17 @@ class CheckedCall {
   const int exceptions_;
 };
 
+// A call of a graph with collectives. Where it fails on this rank alone, as by a bad label among its rows, the other ranks' next collective
+// of this call throws the same error, so that all ranks go on with the same call.
+class LAMINA_API GraphCall {
+ public:
+  explicit GraphCall(Communicator& c);
+  ~GraphCall();
+  GraphCall(const GraphCall&) = delete;
+  void failed(const Error& why) noexcept;
+
+ private:
+  Communicator& c_;
+};
+
 }  // namespace lamina::distributed

@@ -96,6 +96,8 @@ void Communicator::leave_devices() {
   devices_.clear();
 }
 
+int64_t Communicator::graph_call() const { return graphs_begun_.load() + (graphs_running_.load() == 0 ? 1 : 0); }
+
 std::string Communicator::current_text() const {
   const Entry now = record_.current();
   return now.op == Op::none ? std::string("an exchange") : cat("collective ", now.sequence, ", ", text(now));

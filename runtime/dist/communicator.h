@@ -1,6 +1,7 @@
 // Communicator: moves bytes between the ranks of a job, on the host. Each backend is a subclass. collectives.h has the collectives that
 // programs call: they compare what the ranks call before data moves.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -53,6 +54,7 @@ class LAMINA_API Communicator {
   std::string missing_text() const;
 
   Mutex& calls() { return calls_; }  // held during a collective: threads of a rank take turns
+  int64_t graph_call() const;  // the number of the call of a graph with collectives that runs or, between them, comes next (GraphCall)
   std::string current_text() const;  // the collective of this moment: "collective 3, all_reduce of f32[100] 'w'"
   FlightRecord& record() { return record_; }
   const FlightRecord& record() const { return record_; }
@@ -66,8 +68,11 @@ class LAMINA_API Communicator {
   virtual bool may_spin() const { return false; }                                   // whether each rank of this host has a core
 
  private:
+  friend class GraphCall;
+  friend class CheckedCall;
   const int rank_, size_;
   const Patience patience_;
+  std::atomic<int64_t> graphs_begun_{0}, graphs_running_{0}, failed_graph_{0};  // failed: the last call of which all ranks know
   FlightRecord record_;
   Mutex calls_;
   Mutex devices_mutex_;

@@ -32,6 +32,7 @@ const char* name(Op op) {
     case Op::all_reduce: return "all_reduce";
     case Op::reduce_scatter: return "reduce_scatter";
     case Op::send_receive: return "send_receive";
+    case Op::failure: return "failure";
     case Op::end: return "end";
   }
   return "unknown";
@@ -42,6 +43,7 @@ const char* name(State state) { return state == State::open ? "open" : state == 
 std::string text(const Entry& e) {
   if (e.op == Op::none) return "nothing";
   if (e.op == Op::end) return "the end of its program";
+  if (e.op == Op::failure) return cat("a failure, ", e.tensor);
   std::string out = name(e.op);
   if (e.op != Op::barrier && e.op != Op::send_receive) out += cat(" of ", e.dtype, "[", e.count, "]");
   if (*e.tensor) out += cat(" '", e.tensor, "'");
@@ -65,7 +67,7 @@ double FlightRecord::now() const { return seconds() - made_; }
 
 Entry FlightRecord::begin(Entry entry) {
   const std::lock_guard lock(mutex_);
-  entry.sequence = ++begun_;
+  entry.sequence = ++begun_ + skipped_;
   entry.state = State::open;
   entry.started = now();
   if (ring_.size() < capacity_)
@@ -82,6 +84,12 @@ void FlightRecord::end(State state) {
   e.state = state;
   e.ended = now();
   if (state == State::finished) last_ = e;
+}
+
+int64_t FlightRecord::renumber(int64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  skipped_ = sequence - begun_;
+  return ring_[size_t(begun_ - 1) % capacity_].sequence = sequence;
 }
 
 void FlightRecord::set_step(int64_t step) {

@@ -11,7 +11,7 @@
 
 namespace lamina::distributed {
 
-enum class Op : uint8_t { none, barrier, broadcast, all_gather, all_reduce, reduce_scatter, send_receive, end };
+enum class Op : uint8_t { none, barrier, broadcast, all_gather, all_reduce, reduce_scatter, send_receive, failure, end };
 LAMINA_API const char* name(Op op);
 
 enum class State : uint8_t { open, finished, failed };
@@ -43,6 +43,7 @@ class LAMINA_API FlightRecord {
   explicit FlightRecord(size_t capacity = 256);
   Entry begin(Entry entry);  // the entry with its sequence and time
   void end(State state);
+  int64_t renumber(int64_t sequence);  // of the entry begun last, which others count so; returns it
   void set_step(int64_t step);
 
   int64_t step() const;                // -1: nobody has said
@@ -56,7 +57,7 @@ class LAMINA_API FlightRecord {
   const double made_;
   std::vector<Entry> ring_;
   const size_t capacity_;
-  int64_t begun_ = 0, step_ = -1;
+  int64_t begun_ = 0, skipped_ = 0, step_ = -1;  // skipped: numbers of collectives that others have had
   Entry last_;
 };
 

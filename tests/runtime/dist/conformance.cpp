@@ -4,6 +4,8 @@
 #include <cstring>
 #include <random>
 
+#include "runtime/dist/checked_call.h"
+
 namespace lamina::distributed::tests {
 namespace {
 
@@ -248,6 +250,48 @@ std::string bad_arguments(Communicator& c) {
   return "";
 }
 
+// Calls of graphs with a few collectives each, in which ranks fail before one of these or behind the last. Ranks that have collectives of
+// the call left get the same error, and all go on with the same call.
+std::string failures(Communicator& c) {
+  std::mt19937 random(7);  // the same draws on every rank
+  for (int call = 0; call < 200; ++call) {
+    const int collectives = int(random() % 4);
+    std::vector<int> fails;  // before which collective; beyond the last: never
+    for (int r = 0; r < c.size(); ++r) fails.push_back(random() % 4 == 0 ? int(random() % unsigned(collectives + 1)) : 100);
+    const int first = *std::min_element(fails.begin(), fails.end());
+    const auto gather = [&](const char* name) {
+      const int64_t own = call;
+      std::vector<int64_t> all(size_t(c.size()));
+      all_gather(c, DType::i64, &own, all.data(), 1, {.tensor = name});
+      return std::all_of(all.begin(), all.end(), [&](int64_t other) { return other == call; });
+    };
+    if (random() % 3 == 0 && !gather("between")) return cat("ranks meet in other calls, before call ", call);
+    std::string thrown;
+    try {
+      GraphCall running(c);
+      try {
+        for (int i = 0; i <= collectives; ++i) {
+          if (fails[size_t(c.rank())] == i) throw Error(ErrorKind::index, {.what = "a label", .where = "here", .why = "why", .fix = "fix"});
+          if (i < collectives && !gather("sum")) return cat("ranks meet in other calls, in call ", call);
+        }
+      } catch (const Error& e) {
+        running.failed(e);
+        throw;
+      }
+    } catch (const Error& e) {
+      if (e.kind != ErrorKind::index || e.parts.why != "why" || e.parts.fix != "fix") return e.what();
+      thrown = e.parts.what;
+    }
+    const int failing = int(std::find(fails.begin(), fails.end(), first) - fails.begin());
+    const std::string wanted = fails[size_t(c.rank())] == first && first < 100 ? "a label"
+                               : first < collectives                           ? cat("rank ", failing, ": a label")
+                                                                               : "";
+    if (thrown != wanted) return cat("call ", call, " throws '", thrown, "' in place of '", wanted, "'");
+  }
+  barrier(c, {.tensor = "at the end"});
+  return "";
+}
+
 constexpr Case kCases[] = {{"barriers", barriers},
                            {"broadcasts", broadcasts},
                            {"gathers", gathers},
@@ -258,6 +302,7 @@ constexpr Case kCases[] = {{"barriers", barriers},
                            {"rank_order_is_found", rank_order_is_found},
                            {"sums_by_the_library", sums_by_the_library},
                            {"disagreement", disagreement},
+                           {"failures", failures},
                            {"bad_arguments", bad_arguments}};
 
 }  // namespace
