@@ -174,6 +174,7 @@ int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapAr
   const std::string where = text(at.line());
   Communicator& c = current();
   require_shards(options, c, where);
+  if (Trace* around = Trace::current()) around->by_rows = true;
   const VmapArgument* first = nullptr;
   int64_t own = 0;
   for (const VmapArgument& a : arguments) {
@@ -282,7 +283,14 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   }
   if (step) compare_with_one_rank(name, c.size(), trace->graph, step->microseconds, request, trace->device);
   if (gathered) *gathered = std::move(own.gathered);
-  return outer ? outer->inline_graph(own.graph, inputs, trace->variables, at) : replay(own.graph, inputs, trace->variables);
+  if (outer) return outer->inline_graph(own.graph, inputs, trace->variables, at);
+  GraphCall call(c);
+  try {
+    return replay(own.graph, inputs, trace->variables);
+  } catch (const Error& e) {
+    call.failed(e);
+    throw;
+  }
 }
 
 }  // namespace lamina::distributed

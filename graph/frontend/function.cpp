@@ -8,6 +8,8 @@
 #include "graph/frontend/trace_turn.h"
 #include "runtime/core/mutex.h"
 #include "runtime/device/profiler.h"
+#include "runtime/dist/collectives.h"
+#include "runtime/dist/world.h"
 
 namespace lamina {
 namespace {
@@ -40,6 +42,7 @@ struct Function::Data {
   static constexpr size_t kBuckets = 64;
   FunctionOptions options;
   std::atomic<Entry*> buckets[kBuckets] = {};
+  std::atomic<bool> by_rows{false};
   Mutex mutex;  // for the members below
   std::vector<std::unique_ptr<Entry>> entries;
   std::vector<TraceRecord> records;
@@ -59,6 +62,7 @@ struct Function::Data {
   }
   ConcreteFunction& insert(Signature signature, std::shared_ptr<ConcreteFunction> graph, TraceRecord record);
   ConcreteFunction& trace(const SignatureView& view, const Arguments& arguments, const TracedBody& body);
+  uint64_t ranks_of(const SignatureView& view, CallSite at) const;
   void check_created(const Trace& trace, bool first_trace) const;
   Signature::Difference difference(const Signature& now) const;  // from the most similar call
   std::string reasons(const Signature& refused) const;
@@ -71,7 +75,25 @@ ConcreteFunction* Function::find(const Arguments& arguments) const {
   return data_->find(view, arguments);
 }
 
-ConcreteFunction& Function::get(const Arguments& arguments, const TracedBody& body) {
+bool Function::by_rows() const { return data_->by_rows.load(std::memory_order_acquire); }
+
+uint64_t Function::ranks_of(const Arguments& arguments) const {
+  return data_->ranks_of(SignatureView(arguments, data_->options), arguments.at);
+}
+
+uint64_t Function::Data::ranks_of(const SignatureView& view, CallSite at) const {
+  distributed::Communicator& c = distributed::current();
+  if (c.size() == 1) return 0;
+  const auto own = int64_t(view.hash);
+  std::vector<int64_t> all(size_t(c.size()));
+  const std::string line = text(at.line());
+  distributed::all_gather(c, DType::i64, &own, all.data(), 1, {.tensor = cat("arguments of ", options.name), .line = line});
+  uint64_t hash = 0;
+  for (int64_t one : all) hash = (hash ^ uint64_t(one)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  return hash;
+}
+
+ConcreteFunction& Function::get(const Arguments& arguments, const TracedBody& body) const {
   Data& d = *data_;
   SignatureView view(arguments, d.options);
   view.check(d.options);
@@ -175,6 +197,10 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
     return *graph;
   }
 
+  if (graph->by_rows()) {
+    signature.ranks = arguments.ranks ? *arguments.ranks : ranks_of(view, arguments.at);
+    by_rows.store(true, std::memory_order_release);
+  }
   signature.arguments = std::move(traced_body.arguments);
   Signature::Difference why = traced ? difference(signature) : Signature::Difference();
   TraceRecord record{signature.text(options), std::move(why.cause), std::move(why.fix), arguments.at.line(), microseconds};

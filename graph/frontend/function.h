@@ -26,6 +26,7 @@ struct Arguments {
   std::span<const Variable> variables;  // by reference; Variables of the same dtype and shape share a graph
   std::string_view statics;             // everything else that selects the graph: values, structure, types, identities
   CallSite at;
+  std::optional<uint64_t> ranks = {};  // Function::ranks_of these, for a call of a function by_rows(); without it the newest graph is found
 };
 
 // An argument, or a part of one, in words. Explanations of retraces use it.
@@ -59,11 +60,18 @@ class LAMINA_API Function {
   ConcreteFunction* find(const Arguments& arguments) const;
   // The same, but traces `body` when there is no graph yet. One thread traces a Function at a time, others wait; the body runs once per
   // trace. If it throws, Variables made in it are forgotten and nothing is cached. No lock is held while the body runs.
-  ConcreteFunction& get(const Arguments& arguments, const TracedBody& body);
-  std::vector<Tensor> call(const Arguments& arguments, const TracedBody& body) {
+  ConcreteFunction& get(const Arguments& arguments, const TracedBody& body) const;
+  std::vector<Tensor> call(Arguments arguments, const TracedBody& body) const {
+    if (by_rows()) arguments.ranks = ranks_of(arguments);
     ConcreteFunction* found = find(arguments);
     return (found ? *found : get(arguments, body)).call_matched(arguments.tensors, arguments.variables, arguments.at);
   }
+
+  // Whether its graphs are for the rows that all ranks have together, because they call what data_parallel made. A call with the arguments
+  // of before may then need another graph: where another rank has fewer rows than before.
+  bool by_rows() const;
+  // A hash of what all ranks pass; collective.
+  uint64_t ranks_of(const Arguments& arguments) const;
 
   int trace_count() const;
   std::vector<TraceRecord> traces() const;

@@ -86,7 +86,7 @@ bool SignatureView::is_bound(size_t variable) const { return std::find(bound_.be
 
 bool SignatureView::matches(const Signature& kept) const {
   if (!fits_ || kept.hash != hash || kept.device != device || kept.precision != precision_ || kept.models != models_ ||
-      kept.choice != choice || kept.statics != arguments_.statics)
+      kept.choice != choice || kept.statics != arguments_.statics || (arguments_.ranks && *arguments_.ranks != kept.ranks))
     return false;
   if (kept.by_type != by_type_) return false;
   if (kept.from_host.size() != arguments_.tensors.size()) return false;
@@ -305,6 +305,8 @@ Signature::Difference Signature::difference(const Signature& before, const Funct
                                  : cat("there were ", before.choice, " devices to choose from, now ", choice),
             "call it always, or never, under lm.device(\"auto\")"};
   if (models != before.models) return {"it was called in another vmap", "call it in one vmap"};
+  if (ranks != before.ranks)
+    return {"other ranks have other rows than before", "give all batches the same number of rows where that is possible"};
   return {"the same Variable is used in another way", "pass a Variable either always where the function also uses it directly, or never"};
 }
 

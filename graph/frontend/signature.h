@@ -25,6 +25,7 @@ struct Signature {
   Precision precision = Precision::float32;  // of matrix products
   int choice = 0;                            // under lm.device("auto"): the number of devices to choose from
   uint64_t models = 0;                       // vmap calls around it, which hide the model axis of stacked Variables
+  uint64_t ranks = 0;                        // Arguments::ranks of what its graph was traced for
 
   std::string text(const FunctionOptions& options) const;
   // Why a call with this signature needs another graph than `before`, and how to avoid it.

@@ -42,7 +42,10 @@ thread_local std::string scope_prefix;
 }  // namespace
 
 TraceScope::TraceScope(std::shared_ptr<Trace> trace) : before_(std::exchange(innermost, std::move(trace))) {}
-TraceScope::~TraceScope() { innermost = std::move(before_); }
+TraceScope::~TraceScope() {
+  if (innermost && innermost->by_rows && before_) before_->by_rows = true;
+  innermost = std::move(before_);
+}
 Trace* Trace::current() { return innermost.get(); }
 bool executing_eagerly() { return !innermost; }
 

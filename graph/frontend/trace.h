@@ -58,6 +58,7 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
     ir::Value count;
   };
   bool is_body = false;         // of a loop or branch
+  bool by_rows = false;         // whether it is for the rows that all ranks have together (data_parallel.h)
   bool takes_lengths = false;   // whether lengths from data are allowed: for functions, not for bodies of loops
   std::vector<Length> lengths;  // none depends on a later one
 

@@ -138,7 +138,8 @@ class TypedFunction {
     using Result = typename typed::Outside<std::invoke_result_t<const F&, const Args&...>>::type;
     if (config::functions_run_eagerly()) return Result(f_(args...));
     return with_arguments(
-        [&](const Arguments& arguments) {
+        [&](Arguments arguments) {
+          if (function_.by_rows()) arguments.ranks = function_.ranks_of(arguments);
           ConcreteFunction* graph = function_.find(arguments);
           if (!graph) graph = &function_.get(arguments, body(args...));
           std::vector<Tensor> out = graph->call_matched(arguments.tensors, arguments.variables, arguments.at);

@@ -88,7 +88,7 @@ struct Prepared {
       flat.add(bound[i].value, bound[i].name);
     }
   }
-  Arguments arguments() const { return {flat.tensors, flat.variables, flat.key, {}}; }
+  Arguments arguments(std::optional<uint64_t> ranks = {}) const { return {flat.tensors, flat.variables, flat.key, {}, ranks}; }
   std::vector<PyObject*> values() const {
     std::vector<PyObject*> out;
     for (const BoundArgument& one : bound) out.push_back(one.value.ptr());
@@ -195,14 +195,20 @@ std::shared_ptr<ConcreteFunction> trace_with_equal_lengths(State& state, const P
 // The graph for a call; if there is none, traces with the arguments' current values. runs: the call follows.
 std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& prepared, bool runs = false) {
   State& state = *self->state;
-  if (ConcreteFunction* found = function_of(self, prepared.flat.tensor_names).find(prepared.arguments())) return found->shared_from_this();
+  Function& known = function_of(self, prepared.flat.tensor_names);
+  std::optional<uint64_t> ranks;
+  if (runs && known.by_rows()) {
+    ReleasedGil release;
+    ranks = known.ranks_of(prepared.arguments());
+  }
+  if (ConcreteFunction* found = known.find(prepared.arguments(ranks))) return found->shared_from_this();
   prepared = prepared.own(self);
   const auto traced = [&](Function function) {
     ReleasedGil release;  // another tracing thread holds a lock while it runs Python code
     const TracedBody body = [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
       return trace_body(self, prepared, tensors, variables);
     };
-    return function.get(prepared.arguments(), body).shared_from_this();
+    return function.get(prepared.arguments(ranks), body).shared_from_this();
   };
   Relaxed* relaxed = nullptr;
   if (state.relax_shapes && !state.signature)
@@ -262,8 +268,8 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
     nb::object keep = nb::borrow(callable);
     // Fast path: only tensors and NumPy arrays, and a graph exists. Touches no Python objects except the arguments.
     const Py_ssize_t skip = state.receives_self;
-    if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors && state.trainable.key().empty() &&
-        (!state.live.any() || state.live.key({self->python_function, {args, size_t(count)}}).empty())) {
+    if (!names && state.function && !state.function->by_rows() && state.binding->all_positional(count) && count - skip <= kFewTensors &&
+        state.trainable.key().empty() && (!state.live.any() || state.live.key({self->python_function, {args, size_t(count)}}).empty())) {
       Tensor tensors[kFewTensors];
       Py_ssize_t i = skip;
       for (; i < count; ++i) {
