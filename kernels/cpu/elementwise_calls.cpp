@@ -137,8 +137,8 @@ void ElementwiseCalls::add(const ElementwiseCode& code, const std::vector<CallOp
     CallOperand& to = registers[result];
     if (!to.data) to = {.data = memory(i.result)};
     const Loop loop = loop_of(table, i);
-    call(loop ? loop : copy_of(lamina::size_of(i.result)), n, to, registers[size_t(i.a)], operands(i.op) > 1 ? registers[size_t(i.b)] : none,
-         operands(i.op) > 2 ? registers[size_t(i.c)] : none);
+    call(loop ? loop : copy_of(lamina::size_of(i.result)), n, to, registers[size_t(i.a)],
+         operands(i.op) > 1 ? registers[size_t(i.b)] : none, operands(i.op) > 2 ? registers[size_t(i.c)] : none);
   }
   for (size_t o = 0; o < out.size(); ++o) {
     const CallOperand& from = registers[size_t(code.outputs[o])];

@@ -1,5 +1,5 @@
-// Elementwise programs and copies on fixed addresses: a list of calls that can be repeated cheaply. For loop bodies, where choosing the functions
-// would take longer than running them.
+// Elementwise programs and copies on fixed addresses: a list of calls that can be repeated cheaply. For loop bodies, where choosing the
+// functions would take longer than running them.
 #pragma once
 #include <cstdint>
 #include <vector>

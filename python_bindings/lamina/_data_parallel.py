@@ -2,20 +2,31 @@
 from __future__ import annotations
 
 import functools
+import types
+import weakref
 
 from . import _border, _core, errors
 from ._callee import callee
 from .vmap import _fill, _Given, _map, _Result
 
 
+_notes = weakref.WeakKeyDictionary()  # DataParallel -> the ops for which its last trace gathers rows. Not an attribute: a trace changes nothing that a loop around it would carry
+
+
+def _join():
+    from . import distributed  # here: it imports this module
+
+    return distributed._join()
+
+
 class DataParallel:
     """A function of a whole batch as one of each rank's rows; see lm.distributed.data_parallel."""
 
-    def __init__(self, fn, shards, in_axes, devices, buckets, reproducible, join):
-        self._fn, self._shards, self._in_axes, self._devices, self._buckets, self._join = fn, shards, in_axes, devices, buckets, join
-        self._reproducible = reproducible
+    def __init__(self, fn, shards, in_axes, devices, buckets, reproducible):
+        self._options = shards, in_axes, devices, buckets, reproducible
+        self._fn, self._shards, self._in_axes, self._devices, self._buckets, self._reproducible = fn, *self._options
         self._name = getattr(fn, "__name__", None) or type(fn).__name__
-        self._notes = []
+        self._attribute = None  # of a class, if it decorates a method
         functools.update_wrapper(self, fn, updated=())
         from . import function
 
@@ -24,6 +35,21 @@ class DataParallel:
 
         whole_batch.__name__ = self._name
         self._function = function(whole_batch)
+
+    def __reduce__(self):
+        return DataParallel, (self._fn, *self._options)
+
+    def __set_name__(self, owner, name):
+        self._attribute = name
+
+    def __get__(self, instance, owner=None):
+        """Of a method: one for each instance, which has it from then on."""
+        if instance is None:
+            return self
+        bound = DataParallel(types.MethodType(self._fn, instance), *self._options)
+        if self._attribute is not None and hasattr(instance, "__dict__"):
+            vars(instance)[self._attribute] = bound
+        return bound
 
     def _given(self, args, kwargs):
         """The structure of the arguments and the tensors in it, with axes; in one structure, for the traced function."""
@@ -43,7 +69,7 @@ class DataParallel:
         return given, values, named
 
     def _rows(self, given):
-        return self._join().rows_of_batch(self._name, given.tensors, given.axes, given.names, self._shards, self._buckets, self._devices)
+        return _join().rows_of_batch(self._name, given.tensors, given.axes, given.names, self._shards, self._buckets, self._devices)
 
     def __call__(self, *args, **kwargs):
         return self._function(self._rows(self._given(args, kwargs)[0]), args, kwargs)
@@ -57,20 +83,20 @@ class DataParallel:
             result.structure = _map(whole, None, "the result", "", result.take)
             return result.tensors
 
-        tensors, self._notes = self._join().call_by_rows(self._name, given.tensors, given.axes, given.names, rows, self._shards, self._buckets, self._devices,
-                                                         self._reproducible, body)
+        tensors, _notes[self] = _join().call_by_rows(self._name, given.tensors, given.axes, given.names, rows, self._shards, self._buckets, self._devices,
+                                                     self._reproducible, body)
         return _fill(result.structure, tensors)
 
     def explain(self, *args, **kwargs) -> str:
         """How a call of these arguments runs: the batch, its ranks, and the ops for which rows are gathered; then the graph and its kernels."""
         rows = self._rows(self._given(args, kwargs)[0])
         text = str(self._function.explain(rows, args, kwargs))
-        size = self._join().size()
+        size = _join().size()
         on = ", ".join(self._devices) if self._devices else f"{size} rank" + "s" * (size > 1)
         lines = [f"data parallel: {rows} rows in {self._shards} shards on {on}"]
         if not self._reproducible:
             lines.append("sums between ranks are the library's (reproducible=False): their bits depend on the number of ranks")
-        for op, value, line in self._notes:
+        for op, value, line in _notes.get(self, ()):
             lines.append(f"rows are gathered for {op}, {value}" + (f" ({line})" if line else "") + ": it mixes rows")
         return "\n".join(lines) + "\n\n" + text
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import numbers
 import sys
 
 from . import _border, _core, errors
@@ -79,9 +80,9 @@ def reduce_scatter(x, shards: int | None = None, name: str = ""):
 
 def broadcast(x, root: int = 0, name: str = ""):
     """Rank root's x, of the same shape and dtype on every rank; eager and traced, with gradients (see all_reduce)."""
-    if isinstance(root, bool) or not isinstance(root, int):
+    if not _is_whole(root):
         raise errors.TypeMismatch(f"broadcast: root {errors.shown(root)} is no rank", why="ranks are whole numbers from 0")
-    return _join().graph_broadcast(x, root, name)
+    return _join().graph_broadcast(x, int(root), name)
 
 
 def send_receive(x, routes, name: str = ""):
@@ -90,9 +91,9 @@ def send_receive(x, routes, name: str = ""):
     routes: pairs of ranks (from, to), the same on every rank; a rank sends at most once and receives at most once.
     """
     pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in (routes if isinstance(routes, (tuple, list)) else (routes,))]
-    if any(len(pair) != 2 or not all(isinstance(rank, int) for rank in pair) for pair in pairs):
+    if any(len(pair) != 2 or not all(_is_whole(rank) for rank in pair) for pair in pairs):
         raise errors.TypeMismatch(f"send_receive: the routes {errors.shown(routes)} are not pairs of ranks", why="a route is from one rank to another", fix="pass a list such as [(0, 1)]")
-    return _join().graph_send_receive(x, pairs, name)
+    return _join().graph_send_receive(x, [(int(a), int(b)) for a, b in pairs], name)
 
 
 def host_all_reduce(x, name: str = "", shards: int | None = None):
@@ -141,9 +142,9 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
         raise errors.TypeMismatch(f"data_parallel: {errors.a_type(step)} cannot be called", why="what is run on each part of a batch is a function", fix="pass a function or a callable object")
     if devices is not None and not (isinstance(devices, (tuple, list)) and devices and all(isinstance(device, str) for device in devices)):
         raise errors.TypeMismatch(f"data_parallel: devices {errors.shown(devices)} are no names of devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
-    if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 4096):
+    if buckets is not None and not (_is_whole(buckets) and 1 <= buckets <= 4096):
         raise errors.InvalidArgument(f"data_parallel: buckets {errors.shown(buckets)} is not a whole number from 1 to 4096", fix="leave it out: the model of costs then chooses")
-    return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), buckets or 0, reproducible, _join)
+    return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), int(buckets or 0), reproducible)
 
 
 def set_step(step: int) -> None:
@@ -166,23 +167,23 @@ class _Shard:
 
     def __iter__(self):
         for batch in self._batches:
-            leaves, structure = flatten(batch, is_leaf=is_data)
-            rows = {leaf.shape[0] if getattr(leaf, "shape", ()) else None for leaf in leaves}
+            leaves, structure = flatten(batch, is_leaf=lambda value: is_data(value) and not _is_list_of_arrays(value))
+            rows = {leaf.shape[0] if getattr(leaf, "shape", ()) else None for leaf in leaves if leaf is not None}
             if len(rows) != 1 or None in rows:
                 raise errors.InvalidArgument("shard: the arrays of a batch have different numbers of rows", why="a batch is cut along the first axis of all its arrays",
                                              fix="batch the dataset first: lm.distributed.shard(data.batch(1024))")
             first, end = _core.distributed.rows_of_rank(rows.pop(), self._shards)
-            yield unflatten(structure, [leaf[first:end] for leaf in leaves])
+            yield unflatten(structure, [None if leaf is None else leaf[first:end] for leaf in leaves])
 
 
 def shard(dataset, shards: int = 8):
-    """This rank's rows of each batch of `dataset`, an iterable of arrays or of tuples or dicts of such.
+    """This rank's rows of each batch of `dataset`, an iterable of arrays or of tuples, lists or dicts of such, or of None.
 
     A batch is cut into `shards` parts, as even as possible, and each rank has some neighbouring ones, so that the same rows meet in the same
     sums for any number of ranks. A small last batch may leave a rank without rows. Every rank must iterate over the same batches: pass a
     seed to shuffle().
     """
-    _shards("shard", shards)
+    shards = _shards("shard", shards)
     _join()
     if not hasattr(dataset, "__iter__"):
         raise errors.TypeMismatch(f"shard: {errors.a_type(dataset)} has no batches", why="it must be a Dataset or another iterable of batches")
@@ -235,11 +236,20 @@ def _require_same(function, values, name):
                                       fix="call lm.random.set_seed with the same seed on every rank, and update from sums over ranks: lm.distributed.host_all_reduce")
 
 
+def _is_whole(value) -> bool:
+    """Whether it is a whole number, of Python's or of NumPy's."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_list_of_arrays(value) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(part is None or hasattr(part, "shape") for part in value)
+
+
 def _shards(function, shards):
-    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= 65536:
+    if not (_is_whole(shards) and 1 <= shards <= 65536):
         raise errors.InvalidArgument(f"{function}: shards {errors.shown(shards)} is not a whole number from 1 to 65536", why="a batch is cut into as many parts, whatever the number of ranks",
                                      fix="leave it out, or pass a multiple of the number of ranks")
-    return shards
+    return int(shards)
 
 
 _border.guard(globals())
