@@ -404,6 +404,7 @@ std::optional<Run> longest_run(const Table& table, const std::vector<OperandRang
 
 std::atomic<int> forced{-1};                                               // a way, or none
 constexpr uint32_t kTries = 4, kShortestPause = 64, kLongestPause = 4096;  // calls
+constexpr double kClearly = 1.03;
 
 }  // namespace
 
@@ -446,9 +447,13 @@ Ways::Way Ways::next() {
   if (int32_t(at) < 0) return fastest_;
   if (at == 0) measured_ = {};
   if (at < count * kTries) return ways[at / kTries];
-  // Where the fastest way changes, the machine has changed, or was disturbed during a trial: the next one is soon.
-  const Way before = std::exchange(fastest_, Way(std::min_element(least_.begin(), least_.end()) - least_.begin()));
-  pause_ = fastest_ == before ? std::min(2 * pause_, kLongestPause) : kShortestPause;
+  // Where another way is clearly faster than the one before, the machine has changed, or was disturbed during a trial. Then the next one is
+  // soon, and so it is where a way could not run, because its threads had been held up.
+  const Way least = Way(std::min_element(least_.begin(), least_.end()) - least_.begin());
+  const bool whole = std::all_of(ways.begin(), ways.begin() + count, [&](Way way) { return measured_[way]; });
+  const bool changes = least_[fastest_].count() > kClearly * double(least_[least].count());
+  if (changes) fastest_ = least;
+  pause_ = changes || !whole ? kShortestPause : std::min(2 * pause_, kLongestPause);
   trial_ = call_ + pause_;
   return fastest_;
 }

@@ -242,6 +242,18 @@ TEST(Contention, WakingTheWorkersAfterAPauseIsNoStall) {
   EXPECT_FALSE(c.allows_workers(now)) << "waking takes no 3 ms";
 }
 
+TEST(Contention, WakingWorkersThatHadNoWorkIsNoStall) {
+  Contention c;
+  Contention::Time now{};
+  for (int run = 0; run < 2; ++run) c.record(now, milliseconds(4), milliseconds(3), 2);
+  now += milliseconds(4);
+  for (int run = 0; run < 10; ++run) {
+    now += milliseconds(1);
+    c.record(now, microseconds(500), microseconds(400), 2);
+    EXPECT_TRUE(c.allows_workers(now));
+  }
+}
+
 TEST(Contention, CountsTheSleepOfAllThreads) {
   Contention c;
   Contention::Time now{};
