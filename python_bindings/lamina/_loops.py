@@ -79,14 +79,14 @@ def switch(index, branches, *operands):
     if isinstance(index, int):
         return branches[min(max(index, 0), len(branches) - 1)](*operands)
     index = _core.astype(index, _core.int64)  # int8 does not count many branches
+    return _chosen(index, branches, operands, 0, len(branches))
 
-    def choose(first, end):
-        if end - first == 1:
-            return branches[first](*operands)
-        middle = (first + end) // 2
-        return cond(index < middle, lambda: choose(first, middle), lambda: choose(middle, end))
 
-    return choose(0, len(branches))
+def _chosen(index, branches, operands, first, end):
+    if end - first == 1:
+        return branches[first](*operands)
+    middle = (first + end) // 2
+    return cond(index < middle, lambda: _chosen(index, branches, operands, first, middle), lambda: _chosen(index, branches, operands, middle, end))
 
 
 def fori_loop(lower, upper, body, init):

@@ -107,35 +107,35 @@ class Structure:
 def flatten(value, is_leaf=lambda value: not is_container(value)):
     """The leaves in order, and the Structure that unflatten takes."""
     leaves = []
+    return leaves, _structure_of(value, is_leaf, leaves, ())
 
-    def walk(part, inside):
-        if is_leaf(part):
-            leaves.append(part)
-            return Structure()
-        inside = enter(inside, part, "a structure")
-        parts = parts_of(part)
-        children = tuple([walk(v, inside) for v in parts.values()])
-        if isinstance(part, dict):
-            return Structure(dict, tuple(parts), children)
-        if is_dataclass(part):
-            return Structure(type(part), tuple(parts), children, with_parts(part, dict.fromkeys(parts)))
-        return Structure(list if isinstance(part, list) else tuple if type(part) is tuple else type(part), (), children)
 
-    return leaves, walk(value, ())
+# Recursive functions are no closures: one would hold itself, and what it has seen, until Python looks for cycles.
+def _structure_of(part, is_leaf, leaves, inside):
+    if is_leaf(part):
+        leaves.append(part)
+        return Structure()
+    inside = enter(inside, part, "a structure")
+    parts = parts_of(part)
+    children = tuple([_structure_of(v, is_leaf, leaves, inside) for v in parts.values()])
+    if isinstance(part, dict):
+        return Structure(dict, tuple(parts), children)
+    if is_dataclass(part):
+        return Structure(type(part), tuple(parts), children, with_parts(part, dict.fromkeys(parts)))
+    return Structure(list if isinstance(part, list) else tuple if type(part) is tuple else type(part), (), children)
 
 
 def unflatten(structure: Structure, leaves):
     """Rebuilds the nested value with these leaves."""
-    leaves = iter(leaves)
+    return _built(structure, iter(leaves))
 
-    def build(node):
-        if node.kind is None:
-            return next(leaves)
-        if node.kind is dict:
-            return {key: build(child) for key, child in zip(node.keys, node.children)}
-        children = [build(child) for child in node.children]
-        if node.empty is not None:
-            return with_parts(node.empty, dict(zip(node.keys, children)))
-        return children if node.kind is list else tuple(children) if node.kind is tuple else node.kind(*children)
 
-    return build(structure)
+def _built(node, leaves):
+    if node.kind is None:
+        return next(leaves)
+    children = [_built(child, leaves) for child in node.children]
+    if node.kind is dict:
+        return dict(zip(node.keys, children))
+    if node.empty is not None:
+        return with_parts(node.empty, dict(zip(node.keys, children)))
+    return children if node.kind is list else tuple(children) if node.kind is tuple else node.kind(*children)

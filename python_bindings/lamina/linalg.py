@@ -292,13 +292,13 @@ def multi_dot(arrays):
         for i in range(n - width):
             j = i + width
             cost[i, j], cut[i, j] = min((cost[i, k] + cost[k + 1, j] + lengths[i] * lengths[k + 1] * lengths[j + 1], k) for k in range(i, j))
-
-    def product(i, j):
-        return arrays[i] if i == j else _c.matmul(product(i, cut[i, j]), product(cut[i, j] + 1, j))
-
-    out = product(0, n - 1)
+    out = _product(arrays, cut, 0, n - 1)
     out = _c.squeeze(out, 0) if row else out
     return _c.squeeze(out, -1) if column else out
+
+
+def _product(arrays, cut, i, j):
+    return arrays[i] if i == j else _c.matmul(_product(arrays, cut, i, cut[i, j]), _product(arrays, cut, cut[i, j] + 1, j))
 
 
 def diagonal(x, offset: int = 0):

@@ -145,21 +145,21 @@ def parts_of(module, containers=None) -> list:
 
 def _collect(module):
     """(variable, whether training changes it) for all variables inside, each once. It does where every module on every way to the variable is trainable."""
-    found, modules = {}, {}
-
-    def visit(node, trainable):
-        trainable = trainable and node.trainable
-        if id(node) in modules and (trainable or not modules[id(node)]):
-            return
-        modules[id(node)] = trainable
-        for child in _children(node):
-            if isinstance(child, Module):
-                visit(child, trainable)
-            else:
-                found[id(child)] = (child, trainable and child.trainable and found.get(id(child), (child, True))[1])
-
-    visit(module, True)
+    found = {}
+    _visit(module, True, found, {})
     return list(found.values())
+
+
+def _visit(node, trainable, found, modules):
+    trainable = trainable and node.trainable
+    if id(node) in modules and (trainable or not modules[id(node)]):
+        return
+    modules[id(node)] = trainable
+    for child in _children(node):
+        if isinstance(child, Module):
+            _visit(child, trainable, found, modules)
+        else:
+            found[id(child)] = (child, trainable and child.trainable and found.get(id(child), (child, True))[1])
 
 
 def _paths(module) -> dict:

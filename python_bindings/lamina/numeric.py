@@ -125,20 +125,21 @@ def associative_scan(fn, elements, axis: int = 0, reverse: bool = False):
     def combine(a, b):
         return flatten(fn(unflatten(structure, a), unflatten(structure, b)))[0]
 
-    def scan(parts):
-        n = parts[0].shape[at]
-        if n < 2:
-            return parts
-        pairs = combine([_part(x, at, slice(0, n - 1, 2)) for x in parts], [_part(x, at, slice(1, None, 2)) for x in parts])
-        odd = scan(pairs)
-        rest = [_part(x, at, slice(2, None, 2)) for x in parts]
-        before = odd if n % 2 else [_part(x, at, slice(0, -1)) for x in odd]
-        even = combine(before, rest) if rest[0].shape[at] else rest
-        even = [_c.concat([_part(x, at, slice(0, 1)), y], at) for x, y in zip(parts, even)]
-        return [_interleaved(x, y, at) for x, y in zip(even, odd)]
-
-    done = scan(leaves)
+    done = _scanned(leaves, at, combine)
     return unflatten(structure, [_c.flip(x, at) for x in done] if reverse else done)
+
+
+def _scanned(parts, at, combine):
+    n = parts[0].shape[at]
+    if n < 2:
+        return parts
+    pairs = combine([_part(x, at, slice(0, n - 1, 2)) for x in parts], [_part(x, at, slice(1, None, 2)) for x in parts])
+    odd = _scanned(pairs, at, combine)
+    rest = [_part(x, at, slice(2, None, 2)) for x in parts]
+    before = odd if n % 2 else [_part(x, at, slice(0, -1)) for x in odd]
+    even = combine(before, rest) if rest[0].shape[at] else rest
+    even = [_c.concat([_part(x, at, slice(0, 1)), y], at) for x, y in zip(parts, even)]
+    return [_interleaved(x, y, at) for x, y in zip(even, odd)]
 
 
 def _interleaved(even, odd, axis):

@@ -54,25 +54,24 @@ class _Leaves:
     def beside(self, value, path, of):
         """The tensors of another value of this structure, in the order of these; `of` is what has this one."""
         out = [None] * len(self.values)
-
-        def walk(place, part, path):
-            if isinstance(place, _Slot):
-                out[place.index] = leaf = _leaf(part)
-                if not _has_derivative(leaf):
-                    raise _no_derivative(self.what, path, part, leaf)
-                return
-            inside = parts_of(place)
-            if inside is None:
-                return  # it has no derivative
-            given = parts_of(part)
-            if given is None or given.keys() != inside.keys() or _kind(place) is not _kind(part):
-                raise errors.InvalidArgument(f"{self.what}: {path} is {_in_words(part, given)}, {of} has {_in_words(place, inside)} there", why="they are taken in pairs, by key and by position",
-                                             fix=f"pass the structure of {of}")
-            for key, one in inside.items():
-                walk(one, given[key], _join(path, key, place))
-
-        walk(self.structure, value, path)
+        self._pair(self.structure, value, path, of, out)
         return out
+
+    def _pair(self, place, part, path, of, out):
+        if isinstance(place, _Slot):
+            out[place.index] = leaf = _leaf(part)
+            if not _has_derivative(leaf):
+                raise _no_derivative(self.what, path, part, leaf)
+            return
+        inside = parts_of(place)
+        if inside is None:
+            return  # it has no derivative
+        given = parts_of(part)
+        if given is None or given.keys() != inside.keys() or _kind(place) is not _kind(part):
+            raise errors.InvalidArgument(f"{self.what}: {path} is {_in_words(part, given)}, {of} has {_in_words(place, inside)} there", why="they are taken in pairs, by key and by position",
+                                         fix=f"pass the structure of {of}")
+        for key, one in inside.items():
+            self._pair(one, given[key], _join(path, key, place), of, out)
 
 
 def _has_derivative(leaf, complex=True) -> bool:

@@ -132,12 +132,13 @@ _OPERATORS = {"Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": o
 
 def compare(names, left, *others):
     """a < b < c, with each operand evaluated once and only if needed."""
-    def chain(a, i):
-        b = others[i]()
-        first = _OPERATORS[names[i]](a, b)
-        return first if i + 1 == len(others) else and_(lambda: first, lambda: chain(b, i + 1))
+    return _compared(names, left, others, 0)
 
-    return chain(left, 0)
+
+def _compared(names, a, others, i):
+    b = others[i]()
+    first = _OPERATORS[names[i]](a, b)
+    return first if i + 1 == len(others) else and_(lambda: first, lambda: _compared(names, b, others, i + 1))
 
 
 def assert_(test, source, message, names, values):

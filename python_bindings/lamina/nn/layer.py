@@ -123,6 +123,18 @@ def _each(value, old, new):
 _taken = weakref.WeakKeyDictionary()  # a layer's dtype that floating inputs are converted to; None: they stay as they are
 
 
+def _add_losses(layer, found, seen):
+    if id(layer) in seen or not layer.trainable:
+        return
+    seen.add(id(layer))
+    for name, regularizer in getattr(layer, "_regularizers", {}).items():
+        weight = getattr(layer, name, None)
+        if weight is not None and weight.trainable:
+            found.append(regularizer(weight))
+    for inner in layer.layers:
+        _add_losses(inner, found, seen)
+
+
 class Layer(Module):
     """Base of all layers. A subclass defines call(self, inputs) and, if it has weights whose shapes depend on the input, build(self,
     input_shape), which runs once before the first call.
@@ -361,20 +373,8 @@ class Layer(Module):
     @property
     def losses(self) -> list:
         """The regularisers' values for the trainable weights of this layer and of those inside it, as scalar tensors; fit, evaluate and their like add them to the loss."""
-        found, seen = [], set()
-
-        def visit(layer):
-            if id(layer) in seen or not layer.trainable:
-                return
-            seen.add(id(layer))
-            for name, regularizer in getattr(layer, "_regularizers", {}).items():
-                weight = getattr(layer, name, None)
-                if weight is not None and weight.trainable:
-                    found.append(regularizer(weight))
-            for inner in layer.layers:
-                visit(inner)
-
-        visit(self)
+        found = []
+        _add_losses(self, found, set())
         return found
 
     # --- contents ---

@@ -128,20 +128,20 @@ def symbolic_call(layer, args, training, kwargs):
 def evaluate(outputs, bound, training=None):
     """The values of symbolic outputs, given {id(Input): tensor}."""
     results = {}
-
-    def value(node):
-        if id(node) in bound:
-            return bound[id(node)]
-        call = (id(node.layer), id(node.args))
-        if call not in results:
-            leaves, structure = flatten((node.args, node.kwargs))
-            args, kwargs = unflatten(structure, [value(leaf) if type(leaf) is Symbolic else leaf for leaf in leaves])
-            flag = node.training if node.training is not None else training
-            results[call] = flatten(node.layer(*args, training=flag, **kwargs))[0]
-        return results[call][node.path[1]]
-
     leaves, structure = flatten(outputs)
-    return unflatten(structure, [value(leaf) for leaf in leaves])
+    return unflatten(structure, [_value(leaf, bound, training, results) for leaf in leaves])
+
+
+def _value(node, bound, training, results):
+    if id(node) in bound:
+        return bound[id(node)]
+    call = (id(node.layer), id(node.args))
+    if call not in results:
+        leaves, structure = flatten((node.args, node.kwargs))
+        args, kwargs = unflatten(structure, [_value(leaf, bound, training, results) if type(leaf) is Symbolic else leaf for leaf in leaves])
+        flag = node.training if node.training is not None else training
+        results[call] = flatten(node.layer(*args, training=flag, **kwargs))[0]
+    return results[call][node.path[1]]
 
 
 def layers_between(inputs, outputs):
