@@ -11,8 +11,6 @@ Value with_model_axis(Graph& g, const ir::Batched& in, Dim size) {
 namespace {
 // Whether draws of the region, or of one inside, take their numbers from a value: it, or it with a counter moved on, is their state.
 bool is_key(const Graph& region, Value key) {
-  static const std::vector<const ir::OpDef*> draws = {&def::random_uniform, &def::random_normal, &def::random_integers,
-                                                      &def::random_truncated_normal, &def::dropout};
   const TensorType type = region.type(key);
   if (type.dtype != DType::i64 || type.rank() == 0 || type.shape.back() != Dim(2)) return false;
   std::vector<Value> states{key};
@@ -21,7 +19,7 @@ bool is_key(const Graph& region, Value key) {
     const ir::Node& node = region[n];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!is_state(node.inputs[i])) continue;
-      if (i + 1 == node.inputs.size() && std::find(draws.begin(), draws.end(), node.op) != draws.end()) return true;
+      if (i + 1 == node.inputs.size() && node.op->draws) return true;
       if (node.op == &def::add) states.push_back({n, 0});
       for (const ir::GraphRef& inner : node.regions) {
         const size_t skipped = node.op == &def::cond ? 1 : 0;  // its condition
