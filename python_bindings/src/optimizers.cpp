@@ -43,7 +43,9 @@ optim::Rate to_rate(nb::handle value) {
   if (is_variable(value.ptr()) || !PyCallable_Check(value.ptr())) return to_hyper(nb::borrow<HyperObject>(value));
   nb::object function = nb::borrow(value);
   const std::string name = nb::cast<std::string>(nb::str(nb::getattr(function, "__name__", nb::str("function"))));
-  return optim::Schedule(name, [function](const Tensor& steps, CallSite) { return to_tensor(function(to_python(steps))); });
+  return optim::Schedule(name, [function](const Tensor& steps, CallSite at) {  // as a float, with which Python's numbers go
+    return to_tensor(function(to_python(astype(Operand(steps, at), DType::f64))));
+  });
 }
 
 optim::UpdateOptions update_options(int64_t accumulation, std::optional<double> ema, bool scale) { return {accumulation, ema, scale}; }
@@ -154,7 +156,7 @@ void bind_base(nb::module_& m) {
   nb::class_<optim::Optimizer>(
       m, "Optimizer", nb::is_weak_referenceable(),
       "What a gradient does to a Variable. A hyperparameter is a number, or of lm.per_model for an ensemble; the learning rate "
-      "also one\nof lm.optim.schedules, or a function of the steps done.\n\n"
+      "also one\nof lm.optim.schedules, or a function of the steps done, a float64 scalar.\n\n"
       "gradient_accumulation_steps: every k-th call of apply_gradients is a step, with the mean gradient of k calls.\n"
       "ema_momentum: keeps averages of the weights, for averaged_weights().\n"
       "dynamic_loss_scale: for float16; scale_loss() multiplies the loss, steps that are not finite are left out.")
