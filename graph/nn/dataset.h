@@ -45,7 +45,8 @@ class LAMINA_API Dataset {
   Dataset take(int64_t n) const;
   Dataset skip(int64_t n) const;
   Dataset filter(Predicate keep) const;
-  // The elements of the Dataset that `make` gives for each element: `cycle` of them are read in turns, `block` elements at a time.
+  // The elements of the Dataset that `make` gives for each element: `cycle` of them are read in turns, `block` elements at a time. One that
+  // ends gives its turn to the next.
   Dataset interleave(std::function<Dataset(const Element&, int64_t item)> make, int64_t cycle = 4, int64_t block = 1) const;
   // Parts of these lengths, which add up to size(); each element is in one of them, chosen by the seed. Throws
   // invalid_argument after shuffle(), which is for the parts.

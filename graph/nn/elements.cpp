@@ -211,37 +211,38 @@ class Interleaved final : public Elements {
     explicit Pass(const Interleaved& of) : from(of.from_->start()), make(of.make_), cycle(size_t(of.cycle_)), block(of.block_) {}
     bool next(Element& out) override {
       while (true) {
-        while (open.size() < cycle && !ended) open_one();
-        if (open.empty()) return false;
-        if (turn >= open.size()) turn = 0;
-        if (taken < block && open[turn]->next(out)) {
-          ++taken;
+        if (turn == cycle || (ended && turn == places.size())) turn = 0;
+        if (turn == places.size() && !ended) places.emplace_back();
+        if (places.empty()) return false;
+        std::unique_ptr<ElementPass>& now = places[turn];
+        if (!now && !ended) begin(now);
+        if (now && now->next(out)) {
+          if (++taken == block) ++turn, taken = 0;
           return true;
         }
-        if (taken < block) {  // it is over: the next sequence takes its place
-          open.erase(open.begin() + int64_t(turn));
-          if (!ended && open_one()) std::rotate(open.begin() + int64_t(turn), open.end() - 1, open.end());
+        taken = 0;
+        if (ended) {
+          places.erase(places.begin() + int64_t(turn));
         } else {
+          now.reset();
           ++turn;
         }
-        taken = 0;
       }
     }
-    bool open_one() {
+    void begin(std::unique_ptr<ElementPass>& place) {
       Element element;
       if (!from->next(element)) {
         ended = true;
-        return false;
+        return;
       }
       const int64_t number = item++;
-      open.push_back(for_item("interleave", number, [&] { return make(element, number)->start(); }));
-      return true;
+      place = for_item("interleave", number, [&] { return make(element, number)->start(); });
     }
     std::unique_ptr<ElementPass> from;
     Make make;
     size_t cycle, turn = 0;
     int64_t block, taken = 0, item = 0;
-    std::vector<std::unique_ptr<ElementPass>> open;
+    std::vector<std::unique_ptr<ElementPass>> places;  // null: the next sequence begins there
     bool ended = false;
   };
   ElementsRef from_;

@@ -47,7 +47,8 @@ ElementsRef generated_elements(std::function<Generator()> start, std::optional<i
 // longest of their batch.
 ElementsRef batched_elements(ElementsRef from, int64_t n, bool drop_remainder, std::optional<double> padding);
 ElementsRef filtered_elements(ElementsRef from, Predicate keep);
-// The elements of the sequence that `make` gives for each element; `cycle` of them are read in turns, `block` elements at a time.
+// The elements of the sequence that `make` gives for each element; `cycle` of them are read in turns, `block` elements at a time. One that
+// ends gives its turn to the next; at its place's next turn another one begins.
 ElementsRef interleaved_elements(ElementsRef from, std::function<ElementsRef(const Element&, int64_t item)> make, int64_t cycle,
                                  int64_t block);
 // One element of each sequence side by side, up to the end of the shortest.

@@ -358,7 +358,8 @@ class Dataset:
         return self._with(self._core.filter(keep))
 
     def interleave(self, function, cycle_length: int = 4, block_length: int = 1) -> Dataset:
-        """The elements of the Datasets that function(*element) returns: cycle_length of them are read in turns, block_length elements at a time."""
+        """The elements of the Datasets that function(*element) returns: cycle_length of them are read in turns, block_length elements at a time. One that ends gives its
+        turn to the next."""
         _function("interleave", "function", function)
         form, inner = self._form, _Form()
 

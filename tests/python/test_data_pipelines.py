@@ -178,6 +178,22 @@ def test_interleave_takes_turns():
     assert values(Dataset.from_tensor_slices([0, 2, 0]).interleave(block, 1)) == [20, 21]
 
 
+@pytest.mark.parametrize("lengths", [[2] * 5, [1] * 6, [0, 3, 0, 5, 1, 2, 0], [7, 1, 1, 1], []])
+@pytest.mark.parametrize("cycle, length", [(1, 1), (2, 1), (2, 3), (3, 2), (4, 2), (9, 3)])
+def test_a_dataset_that_ends_early_gives_its_turn_to_the_next(lengths, cycle, length):
+    wanted, places, left, turn = [], [None] * cycle, [[10 * i + k for k in range(n)] for i, n in enumerate(lengths)], 0
+    while left or any(place is not None for place in places):
+        if places[turn] is None and left:
+            places[turn] = left.pop(0)
+        now = places[turn] or []
+        wanted += now[:length]
+        places[turn] = now[length:] if len(now) >= length else None
+        turn = (turn + 1) % cycle
+    feed = Dataset.from_tensor_slices(np.array(lengths, "int64")).host_map(lambda n: n)
+    numbered = Dataset.zip(Dataset.range(len(lengths)), feed)
+    assert values(numbered.interleave(lambda i, n: Dataset.range(int(n)).map(lambda k: k + 10 * i), cycle, length)) == wanted
+
+
 @pytest.mark.parametrize("rows", [True, False])
 def test_random_split_cuts_the_whole_into_parts(rows):
     d = Dataset.from_tensor_slices(np.arange(50)) if rows else Dataset.range(50).host_map(lambda i: i)
