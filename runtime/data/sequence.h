@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/core/interrupt.h"
 #include "runtime/data/choice.h"
 
 namespace lamina::data {
@@ -24,7 +25,7 @@ class PassOf {
   virtual int64_t skip(int64_t n) {
     T item;
     int64_t done = 0;
-    while (done < n && next(item)) ++done;
+    for (InterruptPoll poll; done < n && next(item); ++done) poll();
     return done;
   }
 };
@@ -160,7 +161,7 @@ class Repeated final : public Sequence<T> {
     }
     int64_t skip(int64_t n) override {
       int64_t done = 0;
-      while (done < n) {
+      for (InterruptPoll poll; done < n; poll()) {
         const int64_t more = advance([&] { return from->skip(n - done); });
         if (more == 0) break;
         done += more;

@@ -398,6 +398,22 @@ except KeyboardInterrupt:
     assert done.stdout.split() == ["interrupted", "True"] and done.returncode == 0, done.stderr
 
 
+def test_an_interrupt_ends_a_long_skip():
+    program = """
+import lamina as lm, signal
+def stop(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, stop)
+for feed in (lm.data.Dataset.range(3).repeat().skip(2**61), lm.data.Dataset.range(3).shuffle(2).repeat().skip(2**61)):
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        list(feed.take(1))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["interrupted"] * 2 and done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("how", ["in a loop", "while an element is made", "by a signal"])
 def test_a_process_ends_while_threads_read(how):
     program = f"""
