@@ -9,6 +9,7 @@
 #include "graph/frontend/eager.h"
 #include "graph/frontend/plan.h"
 #include "graph/frontend/replay.h"
+#include "graph/frontend/substitute.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/short_slices.h"
@@ -156,6 +157,9 @@ std::vector<Variable> ConcreteFunction::bound(std::span<const Variable> argument
   std::vector<Variable> out = variables_;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (argument_resources_[i] >= 0) out[size_t(argument_resources_[i])] = arguments[i];
+  if (Substitute* substitute = Substitute::current())
+    for (Variable& v : out)
+      if (v.same(substitute->of())) v = substitute->by();
   return out;
 }
 
@@ -239,11 +243,15 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
   for (size_t i = 0; i < captures_.size(); ++i) inputs[arguments.size() + i] = captures_[i].buffer();
   // The graph's Variables, with this call's arguments in place of the stand-ins.
   std::span<exec::VariableState* const> states = plan.states;
-  Small<exec::VariableState*, 8> patched(variables.empty() ? 0 : plan.states.size());
-  if (!variables.empty()) {
+  Substitute* substitute = Substitute::current();
+  const bool others = !variables.empty() || substitute;
+  Small<exec::VariableState*, 8> patched(others ? plan.states.size() : 0);
+  if (others) {
     std::copy(plan.states.begin(), plan.states.end(), patched.span().begin());
     for (size_t i = 0; i < variables.size(); ++i)
       if (argument_resources_[i] >= 0) patched[size_t(argument_resources_[i])] = &variables[i].state();
+    for (exec::VariableState*& state : patched.span())
+      if (substitute && state == &substitute->of().state()) state = &substitute->by().state();
     states = patched.span();
   }
   const int64_t run = plan.runs.fetch_add(1, std::memory_order_relaxed);

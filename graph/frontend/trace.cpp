@@ -9,6 +9,7 @@
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
 #include "graph/frontend/model_axis.h"
+#include "graph/frontend/substitute.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
@@ -41,10 +42,12 @@ thread_local std::string scope_prefix;
 
 }  // namespace
 
-TraceScope::TraceScope(std::shared_ptr<Trace> trace) : before_(std::exchange(innermost, std::move(trace))) {}
+TraceScope::TraceScope(std::shared_ptr<Trace> trace)
+    : substitute_(trace ? Substitute::exchange(nullptr) : Substitute::current()), before_(std::exchange(innermost, std::move(trace))) {}
 TraceScope::~TraceScope() {
   if (innermost && innermost->by_rows && before_) before_->by_rows = true;
   innermost = std::move(before_);
+  Substitute::exchange(substitute_);
 }
 Trace* Trace::current() { return innermost.get(); }
 bool executing_eagerly() { return !innermost; }

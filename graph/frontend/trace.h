@@ -12,6 +12,8 @@
 
 namespace lamina {
 
+class Substitute;
+
 class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
  public:
   Trace(std::string function, Device device);
@@ -68,7 +70,8 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
   std::unordered_map<const VariableData*, int> resources_;
 };
 
-// Makes `trace` the innermost of this thread; with nullptr, ops run eagerly although something is traced outside.
+// Makes `trace` the innermost of this thread; with nullptr, ops run eagerly although something is traced outside. A trace sets a Substitute
+// aside.
 class LAMINA_API TraceScope {
  public:
   explicit TraceScope(std::shared_ptr<Trace> trace);
@@ -77,6 +80,7 @@ class LAMINA_API TraceScope {
   TraceScope& operator=(const TraceScope&) = delete;
 
  private:
+  Substitute* substitute_;
   std::shared_ptr<Trace> before_;
 };
 // Leaves the trace for its lifetime, to create state eagerly.

@@ -31,7 +31,7 @@ RecursiveMutex& turn() {
 struct HostSeeds {
   Mutex mutex;
   int64_t seed = 0;
-  uint64_t asked = 0;
+  uint64_t asked = 0, steps = 0;
 };
 HostSeeds& host_seeds() {
   static auto* seeds = new HostSeeds;
@@ -47,6 +47,7 @@ ir::AttrsRef draw_attrs(const Shape& shape, DType dtype, double a, double b) {
 namespace {
 thread_local std::optional<Variable> used_generator;
 thread_local Tensor used_key;  // undefined outside of a KeyScope
+thread_local SeedScope* seed_scope = nullptr;
 
 Variable process_generator() {
   static auto* generator = [] {
@@ -60,7 +61,23 @@ Variable process_generator() {
 std::optional<Variable> use_generator(std::optional<Variable> generator) { return std::exchange(used_generator, std::move(generator)); }
 GeneratorScope::GeneratorScope(std::optional<Variable> generator) : before_(use_generator(std::move(generator))) {}
 GeneratorScope::~GeneratorScope() { use_generator(std::move(before_)); }
-Variable default_generator() { return used_generator ? *used_generator : process_generator(); }
+Variable default_generator() {
+  if (used_generator) return *used_generator;
+  SeedScope* seeds = SeedScope::current();
+  return seeds && executing_eagerly() ? seeds->generator() : process_generator();
+}
+
+SeedScope::SeedScope(uint64_t seed)
+    : seed_(seed),
+      substitute_(process_generator(),
+                  [seed] {
+                    const EagerScope outside;
+                    const Beside there(process_generator().device());
+                    return Variable(tensor(std::vector<int64_t>{int64_t(seed), 0}), "random.generator", false);
+                  }),
+      before_(std::exchange(seed_scope, this)) {}
+SeedScope::~SeedScope() { seed_scope = before_; }
+SeedScope* SeedScope::current() { return seed_scope && Substitute::current() == &seed_scope->substitute_ ? seed_scope : nullptr; }
 
 State state() {
   EagerScope outside;
@@ -83,7 +100,7 @@ void set_seed(int64_t seed) {
   HostSeeds& h = host_seeds();
   std::lock_guard lock(h.mutex);
   h.seed = seed;
-  h.asked = 0;
+  h.asked = h.steps = 0;
 }
 
 namespace {
@@ -188,13 +205,23 @@ Tensor draw(const ir::OpDef& op, ir::AttrsRef attrs, std::vector<Tensor> inputs,
   return apply_one(op, std::move(attrs), inputs, at);
 }
 
-uint64_t next_host_seed() {
-  HostSeeds& h = host_seeds();
-  std::lock_guard lock(h.mutex);
-  uint64_t x = uint64_t(h.seed) * 0x9e3779b97f4a7c15u + ++h.asked;  // splitmix64's mixing
+uint64_t mixed(uint64_t seed, uint64_t number) {
+  uint64_t x = seed * 0x9e3779b97f4a7c15u + number;  // splitmix64's mixing
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
   return x ^ x >> 31;
+}
+uint64_t next_host_seed() {
+  if (SeedScope* own = SeedScope::current()) return own->next_seed();
+  HostSeeds& h = host_seeds();
+  std::lock_guard lock(h.mutex);
+  return mixed(uint64_t(h.seed), ++h.asked);
+}
+uint64_t next_step_seed() {
+  if (SeedScope* own = SeedScope::current()) return own->next_seed();
+  HostSeeds& h = host_seeds();
+  std::lock_guard lock(h.mutex);
+  return mixed(mixed(uint64_t(h.seed), ++h.steps), 1);  // host seeds have other numbers
 }
 
 Tensor uniform(const Shape& shape, DType dtype, double low, double high, CallSite at) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "graph/frontend/substitute.h"
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/variable.h"
 
@@ -24,9 +25,29 @@ class LAMINA_API GeneratorScope {
  private:
   std::optional<Variable> before_;
 };
+// A number that follows from a seed and a number, without pattern.
+LAMINA_API uint64_t mixed(uint64_t seed, uint64_t number);
+// While it lives, this thread's draws and host seeds follow from `seed` alone, also draws of traced functions that it calls. What it traces
+// draws from the generator, as elsewhere.
+class LAMINA_API SeedScope {
+ public:
+  explicit SeedScope(uint64_t seed);
+  ~SeedScope();
+  SeedScope(const SeedScope&) = delete;
+  SeedScope& operator=(const SeedScope&) = delete;
+  static SeedScope* current();
+  const Variable& generator() { return substitute_.by(); }
+  uint64_t next_seed() { return mixed(seed_, ++asked_); }
+
+ private:
+  const uint64_t seed_;
+  uint64_t asked_ = 0;
+  Substitute substitute_;
+  SeedScope* before_;
+};
 // The same without a scope; returns the previous one.
 LAMINA_API std::optional<Variable> use_generator(std::optional<Variable> generator);
-// All state that set_seed sets: {seed, number of host seeds drawn, the generator's seed and counter}.
+// What draws and host seeds follow from: {seed, number of host seeds drawn, the generator's seed and counter}.
 using State = std::array<int64_t, 4>;
 LAMINA_API State state();
 LAMINA_API void set_state(const State& state);
@@ -68,6 +89,8 @@ LAMINA_API Tensor draw(const ir::OpDef& op, ir::AttrsRef attrs, std::vector<Tens
 // A seed for randomness on the host: initial weights, shuffling. It depends on set_seed's seed and on how many host seeds were taken since,
 // not on draws. A model therefore gets the same weights whether an eager or a traced call builds it.
 LAMINA_API uint64_t next_host_seed();
+// A seed for what a step of a Dataset draws. It depends on set_seed's seed and on how many such seeds were taken since.
+LAMINA_API uint64_t next_step_seed();
 }  // namespace random
 
 inline Tensor uniform(const Shape& shape, DType dtype = DType::f32, double low = 0, double high = 1,

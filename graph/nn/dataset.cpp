@@ -48,7 +48,7 @@ Dataset Dataset::range(int64_t n) {
   return Dataset(counted_elements(n));
 }
 Dataset Dataset::from_generator(std::function<Generator()> start, std::optional<int64_t> size) {
-  return Dataset(generated_elements(std::move(start), size));
+  return Dataset(generated_elements(std::move(start), size, random::next_step_seed()));
 }
 Dataset Dataset::zip(const std::vector<Dataset>& parts) {
   if (parts.empty()) {
@@ -73,10 +73,10 @@ Dataset Dataset::shuffle(int64_t window, std::optional<uint64_t> seed) const {
 Dataset Dataset::repeat(std::optional<int64_t> times) const { return stepped<Repeated>(times); }
 Dataset Dataset::take(int64_t n) const { return stepped<Sliced>(int64_t(0), std::optional(n)); }
 Dataset Dataset::skip(int64_t n) const { return stepped<Sliced>(n, std::optional<int64_t>()); }
-Dataset Dataset::filter(Predicate keep) const { return Dataset(filtered_elements(elements_, std::move(keep))); }
+Dataset Dataset::filter(Predicate keep) const { return Dataset(filtered_elements(elements_, std::move(keep), random::next_step_seed())); }
 Dataset Dataset::interleave(std::function<Dataset(const Element&, int64_t)> make, int64_t cycle, int64_t block) const {
   auto elements = [make = std::move(make)](const Element& element, int64_t item) { return make(element, item).elements_; };
-  return Dataset(interleaved_elements(elements_, std::move(elements), cycle, block));
+  return Dataset(interleaved_elements(elements_, std::move(elements), cycle, block, random::next_step_seed()));
 }
 
 std::vector<Dataset> Dataset::random_split(const std::vector<int64_t>& lengths, std::optional<uint64_t> seed) const {
@@ -110,7 +110,7 @@ Dataset Dataset::padded_batch(int64_t n, double value, bool drop_remainder) cons
   return Dataset(batched_elements(elements_, n, drop_remainder, value));
 }
 Dataset Dataset::map(MapFunction function, int64_t threads) const {
-  return Dataset(mapped_elements(elements_, std::move(function), threads));
+  return Dataset(mapped_elements(elements_, std::move(function), threads, random::next_step_seed()));
 }
 Dataset Dataset::cache() const { return Dataset(cached_elements(elements_)); }
 Dataset Dataset::prefetch(int64_t n) const { return Dataset(prefetched_elements(elements_, n)); }

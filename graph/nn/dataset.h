@@ -59,7 +59,8 @@ class LAMINA_API Dataset {
   // The same for elements of different lengths: shorter ones are filled up with a number.
   Dataset padded_batch(int64_t n, double value = 0, bool drop_remainder = false) const;
   // function(element, item), in `threads` threads at once (1: in the one that asks; AUTOTUNE: one per core). Order is kept, and an
-  // exception comes at the step that asks for its item.
+  // exception comes at the step that asks for its item. What it draws follows from the seed, the pass and the item alone, here and in the
+  // functions of the other steps.
   Dataset map(MapFunction function, int64_t threads = 1) const;
 
   // --- when they are read ---

@@ -66,17 +66,18 @@ class Counted final : public Elements {
 
 class Generated final : public Elements {
  public:
-  Generated(std::function<Generator()> start, std::optional<int64_t> size) : start_(std::move(start)), size_(size) {}
-  std::unique_ptr<ElementPass> start() const override { return std::make_unique<Pass>(start_); }
+  Generated(std::function<Generator()> start, std::optional<int64_t> size, uint64_t seed)
+      : start_(std::move(start)), size_(size), seeds_(seed) {}
+  std::unique_ptr<ElementPass> start() const override { return std::make_unique<Pass>(start_, seeds_.next()); }
   std::optional<int64_t> size() const override { return size_; }
 
  private:
   struct Pass final : ElementPass {
-    explicit Pass(std::function<Generator()> start) : start(std::move(start)) {}
+    Pass(std::function<Generator()> start, uint64_t seed) : start(std::move(start)), seed(seed) {}
     bool next(Element& out) override {
       if (ended) return false;
       ended = true;  // a generator that has failed gives nothing more
-      ended = !for_item("the generator", item, [&] {
+      ended = !for_item("the generator", item, seed, [&] {
         if (!generator) generator = start();
         return generator(out);
       });
@@ -84,12 +85,14 @@ class Generated final : public Elements {
       return !ended;
     }
     std::function<Generator()> start;
+    uint64_t seed;
     Generator generator;
     bool ended = false;
     int64_t item = 0;
   };
   std::function<Generator()> start_;
   std::optional<int64_t> size_;
+  PassSeeds seeds_;
 };
 
 // --- joining ---
@@ -169,35 +172,37 @@ struct Stack {
 
 class Filtered final : public Elements {
  public:
-  Filtered(ElementsRef from, Predicate keep) : from_(std::move(from)), keep_(std::move(keep)) {}
-  std::unique_ptr<ElementPass> start() const override { return std::make_unique<Pass>(from_->start(), keep_); }
+  Filtered(ElementsRef from, Predicate keep, uint64_t seed) : from_(std::move(from)), keep_(std::move(keep)), seeds_(seed) {}
+  std::unique_ptr<ElementPass> start() const override { return std::make_unique<Pass>(from_->start(), keep_, seeds_.next()); }
   std::optional<int64_t> size() const override { return from_->size() == 0 ? std::optional<int64_t>(0) : std::nullopt; }
   bool endless() const override { return from_->endless(); }
   bool reordered() const override { return from_->reordered(); }
 
  private:
   struct Pass final : ElementPass {
-    Pass(std::unique_ptr<ElementPass> from, Predicate keep) : from(std::move(from)), keep(std::move(keep)) {}
+    Pass(std::unique_ptr<ElementPass> from, Predicate keep, uint64_t seed) : from(std::move(from)), keep(std::move(keep)), seed(seed) {}
     bool next(Element& out) override {
       while (from->next(out)) {
         const int64_t number = item++;
-        if (for_item("filter", number, [&] { return keep(out, number); })) return true;
+        if (for_item("filter", number, seed, [&] { return keep(out, number); })) return true;
       }
       return false;
     }
     std::unique_ptr<ElementPass> from;
     Predicate keep;
+    uint64_t seed;
     int64_t item = 0;
   };
   ElementsRef from_;
   Predicate keep_;
+  PassSeeds seeds_;
 };
 
 class Interleaved final : public Elements {
  public:
   using Make = std::function<ElementsRef(const Element&, int64_t)>;
-  Interleaved(ElementsRef from, Make make, int64_t cycle, int64_t block)
-      : from_(std::move(from)), make_(std::move(make)), cycle_(cycle), block_(block) {
+  Interleaved(ElementsRef from, Make make, int64_t cycle, int64_t block, uint64_t seed)
+      : from_(std::move(from)), make_(std::move(make)), cycle_(cycle), block_(block), seeds_(seed) {
     require_positive("an interleave cycle", cycle);
     require_positive("an interleave block", block);
   }
@@ -208,7 +213,8 @@ class Interleaved final : public Elements {
 
  private:
   struct Pass final : ElementPass {
-    explicit Pass(const Interleaved& of) : from(of.from_->start()), make(of.make_), cycle(size_t(of.cycle_)), block(of.block_) {}
+    explicit Pass(const Interleaved& of)
+        : from(of.from_->start()), make(of.make_), cycle(size_t(of.cycle_)), block(of.block_), seed(of.seeds_.next()) {}
     bool next(Element& out) override {
       while (true) {
         if (turn == cycle || (ended && turn == places.size())) turn = 0;
@@ -236,18 +242,20 @@ class Interleaved final : public Elements {
         return;
       }
       const int64_t number = item++;
-      place = for_item("interleave", number, [&] { return make(element, number)->start(); });
+      place = for_item("interleave", number, seed, [&] { return make(element, number)->start(); });
     }
     std::unique_ptr<ElementPass> from;
     Make make;
     size_t cycle, turn = 0;
     int64_t block, taken = 0, item = 0;
+    uint64_t seed;
     std::vector<std::unique_ptr<ElementPass>> places;  // null: the next sequence begins there
     bool ended = false;
   };
   ElementsRef from_;
   Make make_;
   int64_t cycle_, block_;
+  PassSeeds seeds_;
 };
 
 class Zipped final : public Elements {
@@ -368,15 +376,17 @@ class Cached final : public Elements {
 
 std::unique_ptr<ElementPass> Rowed::start() const { return std::make_unique<RowedPass>(sources_, *order_); }
 ElementsRef counted_elements(int64_t n) { return std::make_shared<Counted>(n); }
-ElementsRef generated_elements(std::function<Generator()> start, std::optional<int64_t> size) {
-  return std::make_shared<Generated>(std::move(start), size);
+ElementsRef generated_elements(std::function<Generator()> start, std::optional<int64_t> size, uint64_t seed) {
+  return std::make_shared<Generated>(std::move(start), size, seed);
 }
 ElementsRef batched_elements(ElementsRef from, int64_t n, bool drop_remainder, std::optional<double> padding) {
   return std::make_shared<Batches<Element>>(std::move(from), n, drop_remainder, Stack{padding});
 }
-ElementsRef filtered_elements(ElementsRef from, Predicate keep) { return std::make_shared<Filtered>(std::move(from), std::move(keep)); }
-ElementsRef interleaved_elements(ElementsRef from, Interleaved::Make make, int64_t cycle, int64_t block) {
-  return std::make_shared<Interleaved>(std::move(from), std::move(make), cycle, block);
+ElementsRef filtered_elements(ElementsRef from, Predicate keep, uint64_t seed) {
+  return std::make_shared<Filtered>(std::move(from), std::move(keep), seed);
+}
+ElementsRef interleaved_elements(ElementsRef from, Interleaved::Make make, int64_t cycle, int64_t block, uint64_t seed) {
+  return std::make_shared<Interleaved>(std::move(from), std::move(make), cycle, block, seed);
 }
 ElementsRef zipped_elements(std::vector<ElementsRef> parts) { return std::make_shared<Zipped>(std::move(parts)); }
 ElementsRef cached_elements(ElementsRef from) { return std::make_shared<Cached>(std::move(from)); }

@@ -229,11 +229,15 @@ class AheadPass final : public ElementPass {
 
 class Mapped final : public Elements {
  public:
-  Mapped(ElementsRef from, MapFunction function, int64_t threads)
-      : from_(std::move(from)), function_(std::move(function)), threads_(threads) {}
+  Mapped(ElementsRef from, MapFunction function, int64_t threads, uint64_t seed)
+      : from_(std::move(from)), function_(std::move(function)), threads_(threads), seeds_(seed) {}
   std::unique_ptr<ElementPass> start() const override {
-    if (threads_ == 1) return std::make_unique<Pass>(from_->start(), function_);
-    return std::make_unique<AheadPass>(std::make_shared<Shared>(from_->start(), function_, 2 * threads_, false), threads_, "map");
+    MapFunction seeded = [function = function_, seed = seeds_.next()](const Element& element, int64_t item) {
+      const random::SeedScope seeds(random::mixed(seed, uint64_t(item)));
+      return function(element, item);
+    };
+    if (threads_ == 1) return std::make_unique<Pass>(from_->start(), std::move(seeded));
+    return std::make_unique<AheadPass>(std::make_shared<Shared>(from_->start(), std::move(seeded), 2 * threads_, false), threads_, "map");
   }
   std::optional<int64_t> size() const override { return from_->size(); }
   bool endless() const override { return from_->endless(); }
@@ -260,6 +264,7 @@ class Mapped final : public Elements {
   ElementsRef from_;
   MapFunction function_;
   int64_t threads_;
+  PassSeeds seeds_;
 };
 
 class Prefetched final : public Elements {
@@ -280,7 +285,7 @@ class Prefetched final : public Elements {
 
 }  // namespace
 
-ElementsRef mapped_elements(ElementsRef from, MapFunction function, int64_t threads) {
+ElementsRef mapped_elements(ElementsRef from, MapFunction function, int64_t threads, uint64_t seed) {
   if (threads == kAutomatic) threads = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
   require_positive("a number of threads", threads);
   if (threads > kMostThreads) {
@@ -288,7 +293,7 @@ ElementsRef mapped_elements(ElementsRef from, MapFunction function, int64_t thre
         ErrorKind::invalid_argument,
         {.what = cat("Dataset: ", threads, " threads"), .where = "", .why = cat("a map has at most ", kMostThreads), .fix = "pass fewer"});
   }
-  return std::make_shared<Mapped>(std::move(from), std::move(function), threads);
+  return std::make_shared<Mapped>(std::move(from), std::move(function), threads, seed);
 }
 ElementsRef prefetched_elements(ElementsRef from, int64_t most) {
   if (most != kAutomatic) require_positive("a prefetch", most);

@@ -403,8 +403,8 @@ class Dataset:
         return made
 
     def map(self, function, parallel: int = 1) -> Dataset:
-        """function(*element) of each element, which is traced like any lm.function. parallel: by how many threads at once; AUTOTUNE is one per core. What threads
-        draw from the same random generator comes in no fixed order."""
+        """function(*element) of each element, which is traced like any lm.function. parallel: by how many threads at once; AUTOTUNE is one per core. What it draws
+        follows from lm.random's seed, the loop and the element alone."""
         traced = function if isinstance(function, _core.Function) else _core.function(function)
         return self._mapped("map", lambda element: _called(traced, element), None, parallel)
 

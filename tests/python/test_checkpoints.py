@@ -119,6 +119,45 @@ def test_the_position_in_a_dataset(repeat):
         data._go_to(1, 2)
 
 
+NOISY = {
+    "map": lambda d: d.map(lambda v: v + lm.random.uniform(())),
+    "filter": lambda d: d.filter(lambda v: float(lm.random.uniform(())) < 0.7),
+    "map and filter": lambda d: d.map(lambda v: v + lm.random.uniform(())).filter(lambda v: v >= 0),
+    "host_map": lambda d: d.host_map(lambda v: v + np.float32(float(lm.random.uniform(())))),
+    "a function of its own": lambda d: d.map(lm.function(lambda v: v + lm.random.uniform(()))),
+    "shuffle": lambda d: d.map(lambda v: v + lm.random.uniform(())).shuffle(5, seed=2),
+    "cache": lambda d: d.map(lambda v: v + lm.random.uniform(())).cache().batch(2),
+    "repeat": lambda d: d.shuffle(seed=1).map(lambda v: v + lm.random.uniform(())).repeat(2),
+    "threads": lambda d: d.map(lambda v: v + lm.random.uniform(()), parallel=3).prefetch(4),
+    "interleave": lambda d: d.interleave(lambda v: lm.data.Dataset.range(3).shuffle().map(lambda k: v + lm.random.uniform(())), 2, 2),
+    "generator": lambda d: lm.data.Dataset.from_generator(lambda: (lm.random.uniform(()) for _ in range(12))).filter(lambda v: True),
+}
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_elements_that_are_drawn_and_draws_beside_them_are_the_same_after_a_resume(tmp_path, name):
+    def run(folder, stop):
+        lm.random.set_seed(0)
+        data = NOISY[name](lm.data.Dataset.range(12).map(lambda i: lm.astype(i, "float32") * 10))
+        saved, seen = lm.Checkpoint(folder, data=data), []
+        step = saved.restore() or 0
+        while step < stop:
+            for value in data:
+                step += 1
+                seen.append((value.numpy().tolist(), float(lm.random.uniform(()))))
+                saved.save(step)
+                if step == stop:
+                    break
+        return seen
+
+    whole = run(tmp_path / "whole", 30)
+    assert len({str(one) for one in whole}) == 30
+    for stop in (1, 4, 9, 13, 20):
+        folder = tmp_path / str(stop)
+        assert run(folder, stop) == whole[:stop]
+        assert run(folder, 30) == whole[stop:], stop
+
+
 def test_damaged_checkpoints_are_left_out_with_the_reason(tmp_path):
     w = lm.Variable([1.0, 2.0])
     saved = lm.Checkpoint(tmp_path, model={"w": w})

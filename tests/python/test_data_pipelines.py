@@ -194,6 +194,31 @@ def test_a_dataset_that_ends_early_gives_its_turn_to_the_next(lengths, cycle, le
     assert values(numbered.interleave(lambda i, n: Dataset.range(int(n)).map(lambda k: k + 10 * i), cycle, length)) == wanted
 
 
+def test_draws_in_a_pipeline_do_not_depend_on_threads_or_on_draws_beside_it():
+    def run(make, beside):
+        lm.random.set_seed(0)
+        feed = make(Dataset.range(60).map(lambda i: lm.astype(i, "float32")))
+        out = []
+        for v in feed:
+            out.append(float(v))
+            if beside:
+                lm.random.uniform(())
+        return out
+
+    forms = [lambda d: d.map(lambda v: v + lm.random.uniform(())), lambda d: d.map(lambda v: v + lm.random.uniform(()), parallel=4).prefetch(3), lambda d: d.map(lambda v: v + lm.random.uniform(())).prefetch()]
+    all_runs = [run(make, beside) for make in forms for beside in (False, True, True)]
+    assert all(one == all_runs[0] for one in all_runs) and len({v % 1 for v in all_runs[0]}) > 50
+    lm.random.set_seed(0)
+    feed = Dataset.zip(*[Dataset.range(5).map(lambda i: lm.random.uniform(())) for _ in range(2)]).repeat(2)
+    drawn = [float(v) for pair in feed for v in pair]
+    assert len(set(drawn)) == 20  # each step, pass and element has its own
+    lm.random.set_seed(0)
+    first = float(lm.random.uniform(()))
+    lm.random.set_seed(0)
+    list(feed)
+    assert float(lm.random.uniform(())) == first
+
+
 @pytest.mark.parametrize("rows", [True, False])
 def test_random_split_cuts_the_whole_into_parts(rows):
     d = Dataset.from_tensor_slices(np.arange(50)) if rows else Dataset.range(50).host_map(lambda i: i)

@@ -79,5 +79,39 @@ TEST(Random, HostSeedsFollowTheSeedAndTheirNumber) {
   EXPECT_NE(a, b);
 }
 
+TEST(Random, InASeedScopeDrawsFollowItsSeedAlone) {
+  const auto draw = function([] { return uniform({3}); });
+  const auto run = [&](uint64_t seed) {
+    const random::SeedScope scope(seed);
+    std::vector<float> all;
+    for (const Tensor& t : {uniform({3}), draw(), uniform({2}), draw()})
+      for (const float x : t.to_vector<float>()) all.push_back(x);
+    all.push_back(float(random::next_host_seed() >> 40));
+    return all;
+  };
+  random::set_seed(3);
+  const random::State before = random::state();
+  const auto first = run(1);  // traces `draw`
+  EXPECT_EQ(random::state(), before);
+  std::vector<float> in_thread;
+  std::thread([&] { in_thread = run(1); }).join();
+  uniform({5});
+  EXPECT_EQ(run(1), first);
+  EXPECT_EQ(in_thread, first);
+  EXPECT_NE(run(2), first);
+  {
+    const random::SeedScope outer(1);
+    const auto a = draw().to_vector<float>();
+    run(2);
+    const auto b = uniform({3}).to_vector<float>();
+    EXPECT_EQ(std::vector<float>(first.begin(), first.begin() + 3), a);
+    EXPECT_EQ(std::vector<float>(first.begin() + 3, first.begin() + 6), b) << "an inner scope takes no draws of the outer one";
+  }
+  random::set_seed(3);
+  const auto outside = draw().to_vector<float>();
+  random::set_seed(3);
+  EXPECT_EQ(uniform({3}).to_vector<float>(), outside) << "what was traced in a scope draws from the generator outside of it";
+}
+
 }  // namespace
 }  // namespace lamina
