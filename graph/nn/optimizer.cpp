@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/trace.h"
@@ -152,9 +153,26 @@ void Optimizer::build_locked(const std::vector<Variable>& variables, CallSite at
   built_ = true;
 }
 
-void Optimizer::add_variables(const std::vector<Variable>& variables) {
+void Optimizer::add_variables(const std::vector<Variable>& variables, const std::vector<Variable>& order) {
   const std::lock_guard lock(building_);
   add_locked(variables, {});
+  arrange_locked(order.empty() ? variables : order);
+}
+
+void Optimizer::arrange_locked(const std::vector<Variable>& order) {
+  std::vector<size_t> from;  // places of those that are listed
+  std::vector<char> listed(slots_.size(), false);
+  for (const Variable& v : order) {
+    const auto found = index_.find(v.handle().get());
+    if (found != index_.end() && !std::exchange(listed[found->second], true)) from.push_back(found->second);
+  }
+  std::vector<size_t> to = from;
+  std::sort(to.begin(), to.end());
+  const std::vector<Slots> before = slots_;
+  for (size_t i = 0; i < to.size(); ++i) {
+    slots_[to[i]] = before[from[i]];
+    index_[slots_[to[i]].variable.handle().get()] = to[i];
+  }
 }
 
 void Optimizer::add_locked(const std::vector<Variable>& variables, CallSite at) {

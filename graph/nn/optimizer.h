@@ -38,8 +38,9 @@ class LAMINA_API Optimizer {
   // Creates the slots (momenta, ...; f32 if the variable has a half type) of these variables, stacked as they are. The optimizer then
   // accepts no others. apply_gradients does it at its first call, which may be traced. Throws state when it was built for other variables.
   void build(const std::vector<Variable>& variables);
-  // Creates slots for variables that have none yet, such as those made trainable later.
-  void add_variables(const std::vector<Variable>& variables);
+  // Creates slots for variables that have none yet, such as those made trainable later. The slots of variables in `order`, by default those
+  // given, then follow one another as they do there, so that the order does not tell which came later.
+  void add_variables(const std::vector<Variable>& variables, const std::vector<Variable>& order = {});
   // One step. Pairs with an undefined gradient are skipped. Throws invalid_argument when all are undefined, for a variable that the
   // optimizer was not built for, and for a gradient whose shape differs from its variable's.
   void apply_gradients(const std::vector<GradientAndVariable>& pairs, CallSite at = std::source_location::current());
@@ -108,6 +109,7 @@ class LAMINA_API Optimizer {
   void step(const std::vector<Gradient>& gradients, CallSite at);
   void build_locked(const std::vector<Variable>& variables, CallSite at);
   void add_locked(const std::vector<Variable>& variables, CallSite at);
+  void arrange_locked(const std::vector<Variable>& order);
   std::string name_;
   UpdateOptions update_options_;
   std::optional<Variable> learning_rate_;

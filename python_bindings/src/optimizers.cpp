@@ -164,8 +164,14 @@ void bind_base(nb::module_& m) {
           "build", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.build(variables); }, nb::arg("variables"),
           "Makes the slots of these Variables; from then on the optimizer takes no others.")
       .def(
-          "add_variables", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.add_variables(variables); },
-          nb::arg("variables"), "Makes slots for those of these Variables that have none yet: what has become trainable since.")
+          "add_variables",
+          [](optim::Optimizer& o, const std::vector<Variable>& variables, const std::optional<std::vector<Variable>>& order) {
+            o.add_variables(variables, order.value_or(std::vector<Variable>()));
+          },
+          nb::arg("variables"), nb::arg("order") = nb::none(),
+          "Makes slots for those of these Variables that have none yet: what has become trainable since. The slots of Variables in "
+          "`order`, by "
+          "default\nthose given, then follow one another as there: pass model.variables where some of them are not trainable now.")
       .def("apply_gradients", apply_gradients, nb::arg("gradients_and_variables"),
            "One step. Takes any iterable of (gradient, Variable), once; pairs whose gradient is None are left out.\n\n"
            "Raises InvalidArgument for a Variable that the optimizer was not built for.")

@@ -292,3 +292,29 @@ def test_an_optimizer_that_does_not_count_its_steps_says_so():
         with pytest.raises(AttributeError, match="(?s)steps are not counted.*does not depend.*of your own"):
             optimizer.iterations
         assert not hasattr(optimizer, "iterations")
+
+
+@pytest.mark.parametrize("turns", [[(1,), (0, 1)], [(1,), (0,), (2,)], [(2,), (0, 1, 2), (1,)], [(0, 1, 2)]])
+def test_slots_follow_the_model_whichever_layers_trained_first(turns):
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
+
+    def network():
+        lm.random.set_seed(0)
+        net = lm.nn.Sequential([lm.nn.Input((4,)), lm.nn.Dense(4), lm.nn.Dense(4), lm.nn.Dense(4)])
+        net.compile(lm.optim.Adam(0.01), "mse")
+        return net
+
+    net, other = network(), network()
+    for turn in turns:
+        for i, layer in enumerate(net.layers):
+            layer.trainable = i in turn
+        net.fit(x, x, verbose=0)
+    trained = set.union(*map(set, turns))
+    for i, layer in enumerate(net.layers):
+        layer.trainable = other.layers[i].trainable = i in trained
+    other.set_weights(net.get_weights())
+    other.optimizer.build(other.trainable_variables)
+    other.optimizer.load_state_dict(net.optimizer.state_dict())
+    for one in (net, other):
+        one.fit(x, x, shuffle=False, verbose=0)
+    assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(net.variables, other.variables))

@@ -302,7 +302,7 @@ class Training:
         if getattr(self.optimizer, "built", False) and hasattr(self.optimizer, "add_variables"):
             if any(isinstance(part, Layer) and not part.built for part in parts_of(self)):
                 _core.function(self._run_predict_step).get_concrete_function(specs_of(inputs))  # creates their weights
-            self.optimizer.add_variables(self.trainable_variables)
+            self.optimizer.add_variables(self.trainable_variables, self.variables)
         self._trainable_changes = _core.trainable_changes()
 
     def _run_test_step(self, inputs, labels, weights=None):
