@@ -119,6 +119,38 @@ def test_the_position_in_a_dataset(repeat):
         data._go_to(1, 2)
 
 
+ROWS = np.random.default_rng(0).normal(size=(16, 2)).astype("float32")
+
+
+def fits_alike(tmp_path, feed, make=None, steps=None, callbacks=lambda: [], stops=(1, 2, 3, 4, 5), same=False, every=1):
+    """Whether a fit of 3 epochs that is killed in a step ends as one that is not."""
+    def run(folder, *stop):
+        lm.random.set_seed(7)
+        net = make() if make else lm.nn.Sequential([lm.nn.Input((2,)), lm.nn.Dropout(0.2), lm.nn.Dense(1)])
+        net.compile(lm.optim.Adam(0.01), "mse")
+        data = feed()
+        more = {"validation_data": data} if same else {}
+        history = net.fit(data, epochs=3, verbose=0, steps_per_epoch=steps, checkpoint=folder, checkpoint_every=every, callbacks=[*callbacks(), *stop], **more)
+        return state(net), history.history, lm.random.get_state()
+
+    expected = run(tmp_path / "whole")
+    for stop in stops:
+        folder = tmp_path / f"killed {stop}"
+        with pytest.raises(KeyboardInterrupt):
+            run(folder, Stop(stop))
+        found = run(folder)
+        assert equal(found[0], expected[0]) and found[1:] == expected[1:], stop
+
+
+def slices():
+    return lm.data.Dataset.from_tensor_slices((ROWS, ROWS[:, :1]))
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 5])
+def test_a_fit_goes_on_at_the_end_of_a_pass_of_the_data(tmp_path, steps):
+    fits_alike(tmp_path, lambda: slices().shuffle(16, seed=1).batch(4), steps=steps)
+
+
 NOISY = {
     "map": lambda d: d.map(lambda v: v + lm.random.uniform(())),
     "filter": lambda d: d.filter(lambda v: float(lm.random.uniform(())) < 0.7),

@@ -46,19 +46,23 @@ class Feed:
     def _elements(self, done, data):
         self.waited = 0.0
         for _ in itertools.count() if self._steps is None else range(self._steps - done):
-            began, element = time.perf_counter(), None
-            for fresh in (self._open is None, True):
-                if fresh:
-                    self._open = iter(data)
-                element = next(self._open, None)
-                if element is not None or self._steps is None or fresh:
-                    break
+            began = time.perf_counter()
+            element = self._next(data)
+            if element is None and self._steps is not None:  # the loop was at its end, also one that goes on from a checkpoint
+                element = self._next(data)
             if element is None:
-                self._open = None
                 return
             if self._singles is None:
                 self.waited += time.perf_counter() - began
             yield element
+
+    def _next(self, data):
+        """The next element of the open loop, or of a new one; None at its end."""
+        self._open = self._open or iter(data)
+        element = next(self._open, None)
+        if element is None:
+            self._open = None
+        return element
 
     def epoch(self, done: int = 0, joined: int | None = None):
         """The batches of an epoch of which `done` are over. joined: as many rows at a time instead, in the same order."""
