@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import weakref
 
 from . import _border, _core, _elsewhere, _habits, errors
 from ._structure import Structure, flatten, is_container, is_data, unflatten
@@ -193,7 +194,10 @@ class Dataset:
         if type(core) is not _core.data.Dataset:
             raise errors.TypeMismatch(f"Dataset: {errors.a_type(core)} is no source of rows", why="a Dataset is made of arrays", fix="call lm.data.Dataset.from_tensor_slices")
         self._core, self._form = core, form or _Form(Structure())
-        self._passes, self._taken, self._skip = 0, None, 0  # passes begun; elements taken of the last one, None after its end
+        self._passes = 0  # how many were begun
+        self._loops = weakref.WeakSet()  # those that have begun and not ended
+        self._last = (0, None)  # the place of the one that was read last: its number, and how many elements it took; None after its end
+        self._resumed = None  # the position at which the next loop goes on
         self._read_through = False  # whether what a later pass gives follows from the whole of the passes before
 
     # --- where elements come from ---
@@ -460,8 +464,21 @@ class Dataset:
         return _Loop(self)
 
     def _position(self) -> list:
-        """Where the last loop is, for _go_to(), or where the next one will be after it."""
-        return [self._passes + 1, self._skip] if self._skip else [self._passes, self._taken]
+        """Where the loop is that has begun and not ended, for _go_to(): [how many have begun, elements taken of it, its number unless it is the last]. Without one: of the one that was read
+        last, or where the next one will be after its end."""
+        if self._resumed:
+            return self._resumed
+        places = [loop.place for loop in self._loops]
+        if len(places) > 1:
+            raise errors.StateError(f"Checkpoint: {len(places)} loops over the Dataset have begun and not ended", why="the position is that of one",
+                                    fix="let the others end or delete their iterators, or make a Dataset of its own for them")
+        number, taken = places[0] if places else self._last
+        if taken is None or number == self._passes:
+            return [self._passes, taken]
+        if self._read_through:
+            raise errors.StateError("Checkpoint: a loop over a Dataset with repeat() or cache() has begun inside of another", why="how far each was when the other went on is not saved",
+                                    fix="make a Dataset of its own for it")
+        return [self._passes, taken, number]
 
     def _go_to(self, passes: int, taken: int | None) -> None:
         """The next loop goes on where a Dataset that was made in the same way was at _position()."""
@@ -488,27 +505,25 @@ class _Loop:
     def __iter__(self):
         return self
 
+    def begin(self):
+        self.place, self._elements = self._dataset._begin()
+        self._dataset._loops.add(self)
+
     def __next__(self):
         data = self._dataset
         if self._elements is None:
-            skip, data._skip = data._skip, 0
-            data._passes, data._taken = data._passes + 1, 0
-            self._this, self._elements = data._passes, iter(data._core)
-            self._taken = self._elements.skip(skip) if skip else 0
+            self.begin()
+        data._last = self.place
         try:
             tensors = next(self._elements)
         except StopIteration:
-            self._elements = iter(())
-            self._taken = None
+            self._elements, self.place[1] = iter(()), None
+            data._loops.discard(self)
             raise
         except Exception:
-            self._taken += 1
+            self.place[1] += 1
             raise
-        else:
-            self._taken += 1
-        finally:
-            if data._passes == self._this:  # no later loop has begun
-                data._taken = self._taken
+        self.place[1] += 1
         return data._form.nested(tensors)
 
 

@@ -190,6 +190,52 @@ def test_elements_that_are_drawn_and_draws_beside_them_are_the_same_after_a_resu
         assert run(folder, 30) == whole[stop:], stop
 
 
+def test_the_position_is_that_of_the_loop_that_goes_on(tmp_path):
+    def run(folder, stop):
+        feed = lm.data.Dataset.range(8).shuffle(8, seed=1)
+        saved = lm.Checkpoint(folder, data=feed)
+        step, seen = saved.restore() or 0, []
+        while step < 20:
+            for value in feed:
+                step += 1
+                seen.append(int(value))
+                if step % 3 == 0:  # such as an evaluation
+                    len(list(feed))
+                if step % 5 == 0:
+                    next(iter(feed))
+                saved.save(step)
+                if step == stop:
+                    return seen
+        return seen
+
+    whole = run(tmp_path / "whole", 24)
+    for stop in range(1, 20):
+        folder = tmp_path / str(stop)
+        assert run(folder, stop) + run(folder, 24) == whole, stop
+
+
+def test_a_position_that_cannot_be_known_is_an_error(tmp_path):
+    feed = lm.data.Dataset.range(8)
+    saved = lm.Checkpoint(tmp_path, data=feed)
+    one, other = iter(feed), iter(feed)
+    next(one)
+    saved.save(1)
+    next(other)
+    with pytest.raises(lm.errors.StateError, match="2 loops over the Dataset have begun and not ended"):
+        saved.save(2)
+    del one
+    saved.save(2)
+    for feed in (lm.data.Dataset.range(4).repeat(2), lm.data.Dataset.range(4).cache()):
+        saved = lm.Checkpoint(tmp_path, data=feed)
+        one = iter(feed)
+        next(one)
+        list(feed)
+        with pytest.raises(lm.errors.StateError, match="inside of another"):
+            saved.save(3)
+        assert len(list(one)) > 2
+        saved.save(3)
+
+
 def test_damaged_checkpoints_are_left_out_with_the_reason(tmp_path):
     w = lm.Variable([1.0, 2.0])
     saved = lm.Checkpoint(tmp_path, model={"w": w})
