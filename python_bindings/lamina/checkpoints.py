@@ -162,9 +162,11 @@ class Checkpoint:
         return None, {}
 
     def _put_back(self, step, state, tensors):
-        optimizer = self.optimizer
-        if optimizer is not None and not optimizer.built and self.model is not None and any(name.startswith("optimizer/") and "/" in name[10:] for name in tensors):
-            optimizer.build(self.model.trainable_variables)
+        optimizer, of_model = self.optimizer, self._of_model()
+        with_slots = {name[10:].rpartition("/")[0] for name in tensors if name.startswith("optimizer/")}
+        trained = [variable for name, variable in of_model.items() if name in with_slots]  # whichever train now
+        if trained and optimizer is not None:
+            (optimizer.add_variables if optimizer.built else optimizer.build)(trained)
         variables = self._variables()
         try:
             _state.write("Checkpoint.restore", self.folder, variables, {n: v for n, v in tensors.items() if n in variables}, list(tensors),
@@ -175,10 +177,11 @@ class Checkpoint:
             self.data._go_to(*state["data"])
         _core.random.set_state(state["random"])
 
+    def _of_model(self) -> dict:
+        return {} if self.model is None else {f"model/{name}": variable for name, variable in saving._variables("Checkpoint", self.model).items()}
+
     def _variables(self) -> dict:
-        found = {}
-        if self.model is not None:
-            found |= {f"model/{name}": variable for name, variable in saving._variables("Checkpoint", self.model).items()}
+        found = self._of_model()
         if self.optimizer is not None:
             names = {hash(variable): name for name, variable in found.items()}  # a hash is the Variable's identity
             found |= {f"optimizer/{v.name.rpartition('/')[2]}": v for v in _state.beside_slots(self.optimizer)}

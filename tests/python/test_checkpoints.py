@@ -236,6 +236,22 @@ def test_a_position_that_cannot_be_known_is_an_error(tmp_path):
         saved.save(3)
 
 
+def test_a_dict_of_variables_gets_its_slots_back(tmp_path):
+    def start():
+        v = lm.Variable([1.0, 2.0])
+        adam = lm.optim.Adam(0.1)
+        return v, adam, lm.Checkpoint(tmp_path, {"v": v}, adam)
+
+    v, adam, saved = start()
+    adam.apply_gradients([(lm.ones(2), v)])
+    saved.save(1)
+    adam.apply_gradients([(lm.ones(2), v)])
+    again, other, saved = start()
+    assert saved.restore() == saved.restore() == 1
+    other.apply_gradients([(lm.ones(2), again)])
+    assert again.numpy().tolist() == v.numpy().tolist()
+
+
 def test_damaged_checkpoints_are_left_out_with_the_reason(tmp_path):
     w = lm.Variable([1.0, 2.0])
     saved = lm.Checkpoint(tmp_path, model={"w": w})
