@@ -161,7 +161,7 @@ class Checkpoint:
             raise errors.BadFile("Checkpoint.restore: no checkpoint is whole", f"folder '{self.folder}'", "; ".join(reasons), "put a whole one back, or use another folder to begin again")
         return None, {}
 
-    def _put_back(self, step, state, tensors):
+    def _put_back(self, step, state, tensors, position=True):
         optimizer, of_model = self.optimizer, self._of_model()
         with_slots = {name[10:].rpartition("/")[0] for name in tensors if name.startswith("optimizer/")}
         trained = [variable for name, variable in of_model.items() if name in with_slots]  # whichever train now
@@ -173,7 +173,7 @@ class Checkpoint:
                          [n for n in tensors if n not in variables], True, f"step {step}")
         except errors.Error as problem:
             raise type(problem)(problem.what, problem.where, problem.why, "restore into a model and an optimizer built as in the first run, or use another folder to begin again") from None
-        if self.data is not None and state["data"] is not None:
+        if position and self.data is not None and state["data"] is not None:
             self.data._go_to(*state["data"])
         _core.random.set_state(state["random"])
 

@@ -151,6 +151,51 @@ def test_a_fit_goes_on_at_the_end_of_a_pass_of_the_data(tmp_path, steps):
     fits_alike(tmp_path, lambda: slices().shuffle(16, seed=1).batch(4), steps=steps)
 
 
+@pytest.mark.parametrize("steps", [None, 3])
+def test_a_fit_that_evaluates_on_its_own_data_goes_on_where_it_trained(tmp_path, steps):
+    fits_alike(tmp_path, lambda: slices().shuffle(16, seed=1).batch(4), steps=steps, same=True)
+
+
+@pytest.mark.parametrize("steps", [None, 3])
+def test_a_callback_may_evaluate_on_the_training_data(tmp_path, steps):
+    made = []
+
+    class Look(lm.nn.Callback):
+        def on_train_begin(self):
+            self.model.evaluate(made[-1])
+
+        def on_epoch_begin(self, epoch):
+            self.model.evaluate(made[-1], steps=2)
+
+    def feed():
+        made.append(slices().shuffle(16, seed=1).batch(4))
+        return made[-1]
+
+    fits_alike(tmp_path, feed, steps=steps, callbacks=lambda: [Look()], stops=(1, 3, 4, 6))
+
+
+def test_what_callbacks_do_as_an_epoch_begins_is_done_once(tmp_path):
+    class Noise(lm.nn.Callback):
+        def on_train_begin(self):
+            self.model.optimizer.learning_rate.assign(0.05)
+
+        def on_epoch_begin(self, epoch):
+            self.model.layers[-1].bias.assign_add(lm.random.normal((1,)))
+
+    fits_alike(tmp_path, lambda: slices().batch(4), callbacks=lambda: [Noise(), lm.nn.LearningRateScheduler(lambda epoch, rate: rate * 0.5)])
+
+
+def test_layers_that_a_callback_unfreezes_have_the_slots_that_were_saved(tmp_path):
+    class Unfreeze(lm.nn.Callback):
+        def on_epoch_begin(self, epoch):
+            self.model.layers[0].trainable = epoch >= 1
+
+    def make():
+        return lm.nn.Sequential([lm.nn.Input((2,)), lm.nn.Dense(2), lm.nn.Dense(2), lm.nn.Dense(1)])
+
+    fits_alike(tmp_path, lambda: slices().batch(4), make=make, callbacks=lambda: [Unfreeze()], every=2, stops=(3, 4, 5, 7, 10))
+
+
 NOISY = {
     "map": lambda d: d.map(lambda v: v + lm.random.uniform(())),
     "filter": lambda d: d.filter(lambda v: float(lm.random.uniform(())) < 0.7),

@@ -43,6 +43,12 @@ class Feed:
         """(shape, dtype) of a row of each array, if it can join."""
         return tuple(self._singles._form.specs)
 
+    def go_on(self):
+        """Begins the loop that a checkpoint has put back, so that no other loop over the same data does."""
+        if self.data._resumed[1] is not None:
+            self._open = iter(self.data)
+            self._open.begin()
+
     def _elements(self, done, data):
         self.waited = 0.0
         for _ in itertools.count() if self._steps is None else range(self._steps - done):

@@ -21,19 +21,24 @@ class Run:
         self.start = list(_core.random.get_state()) if self.found is None else self.found[1]["fit"]["start"]
         _core.random.set_state(self.start)
 
-    def resume(self, data, steps, history):
+    def resume(self, feed, steps, history):
         """(epoch, steps done of it, totals so far) of the last checkpoint, with everything as it was then; None when there is none."""
-        self.saved.data, self.steps, self.history = data, steps, history
+        self.feed, self.saved.data, self.steps, self.history, self.inputs = feed, feed.data, steps, history, None
         if self.found is None:
             return None
         fit = self.found[1]["fit"]
         if fit["steps"] != steps:
             raise errors.InvalidArgument(f"fit: an epoch has {steps} steps, in '{self.saved.folder}' it had {fit['steps']}", why="training resumes in the middle of the same data",
                                          fix="pass the data and the batch_size of the run that was saved, or use another folder")
-        self._build(data)
-        self.saved._put_back(*self.found)
+        self._build(feed.data)
+        self.saved._put_back(*self.found, position=False)
         history.history, history.epoch = fit["history"], fit["epochs"]
         return fit["epoch"], fit["step"], fit["totals"]
+
+    def put_back(self):
+        """The state as it was at the checkpoint, once more after what callbacks do at the beginning of training, or of the epoch if that had begun: it was saved after that."""
+        self.saved._put_back(*self.found)
+        self.feed.go_on()
 
     def _build(self, data):
         """Makes the weights of a model that has no Input, from the shapes of the data."""

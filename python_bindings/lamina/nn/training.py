@@ -160,10 +160,14 @@ class Training:
         hooks = CallbackList([history, *(() if callbacks is None else callbacks if isinstance(callbacks, (list, tuple)) else [callbacks])], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
         launches = Launches(train_step, batch_size, feed, steps_per_launch, hooks.of_batches or distribute or run is not None or self.run_eagerly, self._loops)
         self.stop_training = False
-        begun = None if run is None else run.resume(feed.data, steps, history)  # (epoch, steps done of it, totals)
+        begun = None if run is None else run.resume(feed, steps, history)  # (epoch, steps done of it, totals)
         hooks.on_train_begin()
+        if begun and begun[1] == 0:
+            run.put_back()
         for epoch in range(max(initial_epoch, begun[0] if begun else 0), epochs):
             hooks.on_epoch_begin(epoch)
+            if begun and begun[0] == epoch and begun[1] > 0:
+                run.put_back()
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
             bar = ProgressBar(steps, verbose, sys.stdout)
