@@ -196,6 +196,22 @@ def test_layers_that_a_callback_unfreezes_have_the_slots_that_were_saved(tmp_pat
     fits_alike(tmp_path, lambda: slices().batch(4), make=make, callbacks=lambda: [Unfreeze()], every=2, stops=(3, 4, 5, 7, 10))
 
 
+@pytest.mark.parametrize("feed", [
+    lambda: lm.data.Dataset.range(16).host_map(lambda i: (ROWS[i], ROWS[i, :1])), lambda: slices().map(lambda a, b: (a * 2, b)),
+    lambda: lm.data.Dataset.from_generator(lambda: ((a, a[:1]) for a in ROWS), size=16), lambda: slices().map(lambda a, b: ((a, (a, b)), b)),
+], ids=["host_map", "map", "generator", "several inputs"])
+def test_a_model_without_input_is_made_as_at_the_first_batch(tmp_path, feed):
+    class Net(lm.nn.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = lm.nn.Dense(1)
+
+        def call(self, x):
+            return self.dense(x[0] + x[1][0] if isinstance(x, tuple) else x)
+
+    fits_alike(tmp_path, lambda: feed().batch(4), make=Net, stops=(2, 5))
+
+
 NOISY = {
     "map": lambda d: d.map(lambda v: v + lm.random.uniform(())),
     "filter": lambda d: d.filter(lambda v: float(lm.random.uniform(())) < 0.7),

@@ -27,6 +27,7 @@ class Run:
         if self.found is None:
             return None
         fit = self.found[1]["fit"]
+        self.inputs = fit.get("inputs")
         if fit["steps"] != steps:
             raise errors.InvalidArgument(f"fit: an epoch has {steps} steps, in '{self.saved.folder}' it had {fit['steps']}", why="training resumes in the middle of the same data",
                                          fix="pass the data and the batch_size of the run that was saved, or use another folder")
@@ -41,13 +42,19 @@ class Run:
         self.feed.go_on()
 
     def _build(self, data):
-        """Makes the weights of a model that has no Input, from the shapes of the data."""
+        """Makes the weights of a model that has no Input, from the shapes of the first batch."""
         if self.model.built or self.model.variables:
             return
-        inputs = unflatten(data._form.structure, [Symbolic(_core.TensorSpec(list(shape), dtype)) for shape, dtype in data._form.specs])[0]
-        if any(isinstance(part, dict) for part in [inputs, *(inputs if isinstance(inputs, (list, tuple)) else ())]):
+        if self.inputs is None and data._form.specs is not None:  # a file without them
+            self.inputs = _written(unflatten(data._form.structure, [_core.TensorSpec(list(shape), dtype) for shape, dtype in data._form.specs])[0])
+        if self.inputs is None:
             raise errors.StateError("fit: the weights of the model do not exist yet", why="inputs by name do not say how it is called", fix="call it once on data before fit")
-        symbolic_call(self.model, (inputs,), None, {})
+        symbolic_call(self.model, (_read(self.inputs),), None, {})
+
+    def began(self, inputs):
+        """Before each step; the first one's inputs are saved."""
+        if self.inputs is None:
+            self.inputs = _written(inputs)
 
     def after_step(self, epoch, step, totals):
         self._save(epoch, step, totals.state, self.every != "epoch" and (epoch * self.steps + step) % self.every == 0)
@@ -57,4 +64,21 @@ class Run:
 
     def _save(self, epoch, step, totals, wanted):
         self.saved._save(epoch * self.steps + step, lambda: {"fit": {
-            "epoch": epoch, "step": step, "steps": self.steps, "totals": totals(), "start": self.start, "history": self.history.history, "epochs": self.history.epoch}}, wanted)
+            "epoch": epoch, "step": step, "steps": self.steps, "totals": totals(), "start": self.start, "history": self.history.history, "epochs": self.history.epoch,
+            "inputs": self.inputs}}, wanted)
+
+
+def _written(inputs):
+    """Inputs for JSON: [shape, dtype] of a tensor, with its rows left open, and lists of these; None where a dict is among them."""
+    if isinstance(inputs, dict):
+        return None
+    if isinstance(inputs, (tuple, list)):
+        parts = [_written(part) for part in inputs]
+        return None if None in parts else {"parts": parts}
+    return [[None, *inputs.shape[1:]], str(inputs.dtype)]
+
+
+def _read(written):
+    if isinstance(written, dict):
+        return tuple(map(_read, written["parts"]))
+    return Symbolic(_core.TensorSpec(*written))

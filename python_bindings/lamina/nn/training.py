@@ -177,6 +177,8 @@ class Training:
                 totals.set_state(begun[2])
             for inputs, labels, weights, samples in feed.epoch(done, launches.rows):
                 self._give_new_variables_slots(inputs)
+                if run is not None:
+                    run.began(inputs)
                 hooks.on_train_batch_begin(done, totals)
                 batch = (inputs, labels) if weights is None else (inputs, labels, weights)
                 if distribute:
