@@ -333,6 +333,9 @@ class Dataset:
     def shuffle(self, buffer_size: int | None = None, seed: int | None = None) -> Dataset:
         """The elements in random order, different in each loop: each is drawn from the next buffer_size elements, by default from all. All
         orders follow from the seed, by default lm.random.set_seed's. Shuffle before batch() to mix rows, after it to mix whole batches."""
+        if buffer_size is None and self._core.size is None:
+            raise errors.TypeMismatch(f"shuffle: the Dataset {'never ends' if self._core.endless else 'does not say how many elements it has'}", why="without a buffer_size all its elements are held at once",
+                                      fix="pass a buffer_size: shuffle(1000)")
         window = max(len(self), 1) if buffer_size is None else _count("buffer_size", buffer_size)
         return self._with(self._core.shuffle(window, None if seed is None else seed % 2**64))
 

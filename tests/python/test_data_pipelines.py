@@ -219,6 +219,13 @@ def test_draws_in_a_pipeline_do_not_depend_on_threads_or_on_draws_beside_it():
     assert float(lm.random.uniform(())) == first
 
 
+def test_shuffle_of_what_has_no_length_asks_for_a_size():
+    for feed, said in ((Dataset.range(3).repeat(), "never ends"), (Dataset.from_generator(lambda: iter([1])), "does not say")):
+        with pytest.raises(lm.errors.TypeMismatch, match=f"(?s){said}.*buffer_size"):
+            feed.shuffle(seed=1)
+        feed.shuffle(2, seed=1)
+
+
 @pytest.mark.parametrize("rows", [True, False])
 def test_random_split_cuts_the_whole_into_parts(rows):
     d = Dataset.from_tensor_slices(np.arange(50)) if rows else Dataset.range(50).host_map(lambda i: i)
