@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import numbers
+import operator
 import os
 import re
 import signal
@@ -47,7 +49,7 @@ class Checkpoint:
             raise errors.TypeMismatch(f"Checkpoint: optimizer is {errors.a_type(optimizer)}", why="its state is saved", fix="pass one of lm.optim")
         if data is not None and not hasattr(data, "_position"):
             raise errors.TypeMismatch(f"Checkpoint: {errors.a_type(data)} does not know its position", why="it must be a Dataset, or lm.distributed.shard of one", fix="leave out data=")
-        self.folder, self.keep, self.every = os.fspath(folder), keep, every
+        self.folder, self.keep, self.every = os.fspath(folder), operator.index(keep), operator.index(every)
         self.model, self.optimizer, self.data = model, optimizer, data
         self._damaged: set[int] = set()
         self._expects_stops = False
@@ -66,7 +68,7 @@ class Checkpoint:
 
         Raises InvalidArgument when the folder has a later step, which restore() would take; BadFile when it cannot be written; RankMismatch when the ranks have
         different states or steps; SystemExit when the program was asked to stop. Errors are raised on all ranks."""
-        self._save(step, dict, isinstance(step, int) and step % self.every == 0)
+        self._save(step, dict, isinstance(step, numbers.Integral) and step % self.every == 0)
 
     def restore(self) -> int | None:
         """Puts everything back as it was at the last step that was saved, and returns that step; None when there is none. A damaged file is left out with a warning
@@ -82,8 +84,9 @@ class Checkpoint:
 
     def _save(self, step, more, wanted):
         """Ends a step. If it is wanted, or the program was asked to stop, the state is saved with what `more` returns for JSON beside it."""
-        if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
+        if isinstance(step, bool) or not isinstance(step, numbers.Integral) or not 0 <= step < 10**12:
             raise errors.InvalidArgument(f"Checkpoint.save: {errors.shown(step)} is no step", why="it is a number from 0 to 999,999,999,999", fix="pass how many steps were done")
+        step = operator.index(step)
         ranks = distributed._join()
         if not self._expects_stops:
             self._expects_stops = True

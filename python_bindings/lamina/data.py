@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import atexit
+import numbers
+import operator
 import os
 import weakref
 
@@ -337,7 +339,7 @@ class Dataset:
             raise errors.TypeMismatch(f"shuffle: the Dataset {'never ends' if self._core.endless else 'does not say how many elements it has'}", why="without a buffer_size all its elements are held at once",
                                       fix="pass a buffer_size: shuffle(1000)")
         window = max(len(self), 1) if buffer_size is None else _count("buffer_size", buffer_size)
-        return self._with(self._core.shuffle(window, None if seed is None else seed % 2**64))
+        return self._with(self._core.shuffle(window, _bits(seed)))
 
     def repeat(self, count: int | None = None) -> Dataset:
         """Several loops in one; without a number it never ends."""
@@ -386,12 +388,13 @@ class Dataset:
         """Datasets of these lengths, or shares of the whole: each element is in one of them, chosen at random by the seed, and they keep their order.
         Shuffle the parts, and not what is split: InvalidArgument."""
         total, parts = len(self), list(parts)
-        if parts and all(isinstance(part, float) for part in parts) and abs(sum(parts) - 1) < 1e-6 and min(parts) >= 0:
+        whole = all(isinstance(part, numbers.Integral) and not isinstance(part, bool) for part in parts)
+        if parts and not whole and all(isinstance(part, numbers.Real) and not isinstance(part, numbers.Integral) for part in parts) and abs(sum(parts) - 1) < 1e-6 and min(parts) >= 0:
             ends = [round(total * sum(parts[:i + 1])) for i in range(len(parts))]
             parts = [end - begin for begin, end in zip([0, *ends], ends)]
-        elif not all(isinstance(part, int) and not isinstance(part, bool) for part in parts):
+        elif not whole:
             raise errors.InvalidArgument(f"random_split: {errors.shown(parts)} are no parts", why="they are lengths, or shares that add up to 1", fix="pass [0.8, 0.2]")
-        return [self._with(core) for core in self._core.random_split(parts, None if seed is None else seed % 2**64)]
+        return [self._with(core) for core in self._core.random_split(list(map(operator.index, parts)), _bits(seed))]
 
     # --- what they are ---
 
@@ -483,17 +486,29 @@ class Dataset:
                                     fix="make a Dataset of its own for it")
         return [self._passes, taken, number]
 
-    def _go_to(self, passes: int, taken: int | None) -> None:
-        """The next loop goes on where a Dataset that was made in the same way was at _position()."""
-        whole = passes - (taken is not None)
-        if self._passes > whole:
+    def _go_to(self, *position) -> None:
+        """The next loop goes on where that of a Dataset that was made in the same way was at _position()."""
+        if self._passes >= self._next_number(*position):
             raise errors.InvalidArgument("Checkpoint: the Dataset was looped over before", why="the orders of its loops follow one another",
                                          fix="restore before the first loop, with a Dataset made as in the run that was saved")
-        for _ in range(self._passes, whole):
-            elements = iter(self._core)  # begins a pass: a shuffle counts them
-            if self._read_through:
-                elements.skip(_EVERY)
-        self._passes, self._taken, self._skip = whole, None, taken or 0
+        self._resumed = list(position)
+
+    @staticmethod
+    def _next_number(passes, taken, number=None):
+        return passes + 1 if taken is None else number or passes
+
+    def _begin(self):
+        """The place and the elements of a loop that begins."""
+        position, self._resumed = self._resumed or [self._passes, None], None
+        passes, taken, own = position[0], position[1], self._next_number(*position)
+        while self._passes < max(passes, own):
+            self._passes += 1
+            begun = iter(self._core)  # a shuffle counts them
+            if self._passes == own:
+                elements = begun
+            elif self._read_through:
+                begun.skip(_EVERY)
+        return [own, elements.skip(taken) if taken else 0], elements
 
     def __repr__(self) -> str:
         return f"<lm.data.Dataset of {'endless' if self._core.endless else 'unknown' if self._core.size is None else self._core.size} elements>"
@@ -549,7 +564,11 @@ def _a_dataset(what, value):
 
 def _count(name, value, least=1):
     errors.in_range("Dataset", "it is a number of elements" if name != "parallel" else "it is a number of threads", least, **{name: value})
-    return value
+    return operator.index(value)
+
+
+def _bits(seed):
+    return None if seed is None else operator.index(seed) % 2**64
 
 
 # Threads that still run the user's code when this time is over are left to the end of the process.

@@ -313,6 +313,18 @@ def test_a_dict_of_variables_gets_its_slots_back(tmp_path):
     assert again.numpy().tolist() == v.numpy().tolist()
 
 
+def test_numbers_of_numpy_are_steps(tmp_path):
+    saved = lm.Checkpoint(tmp_path, {"v": lm.Variable(1.0)}, keep=np.int64(2), every=np.int32(2))
+    saved.save(np.int64(3))
+    saved.save(np.int64(4))
+    assert saved.steps() == [4] and type(saved.restore()) is int
+    net = lm.nn.Sequential([lm.nn.Dense(1)])
+    net.compile("sgd", "mse")
+    for _ in range(2):
+        net.fit(slices().batch(np.int64(4)), epochs=np.int64(2), steps_per_epoch=np.int64(3), verbose=0, checkpoint=tmp_path / "fit", checkpoint_every=np.int64(2))
+    assert lm.Checkpoint(tmp_path / "fit").steps() == [4, 6]
+
+
 def test_damaged_checkpoints_are_left_out_with_the_reason(tmp_path):
     w = lm.Variable([1.0, 2.0])
     saved = lm.Checkpoint(tmp_path, model={"w": w})

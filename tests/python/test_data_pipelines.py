@@ -226,6 +226,19 @@ def test_shuffle_of_what_has_no_length_asks_for_a_size():
         feed.shuffle(2, seed=1)
 
 
+def test_numbers_of_numpy_are_numbers():
+    n, want = np.int64(3), values(Dataset.range(9).shuffle(3, seed=3))
+    assert values(Dataset.range(np.int32(9)).shuffle(n, seed=n)) == want
+    assert values(Dataset.range(9).shuffle(3, seed=np.uint64(2**64 - 1))) == values(Dataset.range(9).shuffle(3, seed=-1))
+    assert [len(part) for part in Dataset.range(9).random_split([np.int64(6), n], seed=n)] == [6, 3]
+    assert [len(part) for part in Dataset.range(9).random_split(np.array([0.5, 0.5], "float32"), seed=n)] == [4, 5]
+    for make in (lambda d: d.batch(n), lambda d: d.take(n), lambda d: d.skip(n), lambda d: d.repeat(n), lambda d: d.prefetch(n), lambda d: d.padded_batch(n), lambda d: d.map(lambda i: i, parallel=n),
+                 lambda d: d.interleave(lambda i: Dataset.range(2), n, n), lambda d: Dataset.from_generator(lambda: iter(range(3)), size=n)):
+        assert len(list(make(Dataset.range(9)))) > 0
+    with pytest.raises(lm.errors.Error):
+        Dataset.range(9).shuffle(3, seed=True)
+
+
 @pytest.mark.parametrize("rows", [True, False])
 def test_random_split_cuts_the_whole_into_parts(rows):
     d = Dataset.from_tensor_slices(np.arange(50)) if rows else Dataset.range(50).host_map(lambda i: i)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import operator
 import time
 
 from .. import _core, errors
@@ -135,6 +136,7 @@ def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, 
     """The Feed of what fit or evaluate was given."""
     if steps is not None:
         errors.in_range(what, "it is a number of batches; left out it is one loop over the data", 1, **{"steps_per_epoch" if what == "fit" else "steps": steps})
+        steps = operator.index(steps)
     require_classes(what, class_weight)
     if y is None and not isinstance(x, (Dataset, tuple, list, dict, str)) and hasattr(x, "__iter__") and not hasattr(x, "shape"):
         x = Dataset.from_generator(x)  # PyTorch's DataLoader
