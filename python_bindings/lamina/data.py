@@ -200,6 +200,7 @@ class Dataset:
         self._loops = weakref.WeakSet()  # those that have begun and not ended
         self._last = (0, None)  # the place of the one that was read last: its number, and how many elements it took; None after its end
         self._resumed = None  # the position at which the next loop goes on
+        self._left = {}  # if they are read through: the places of those that have not ended, by number
         self._read_through = False  # whether what a later pass gives follows from the whole of the passes before
 
     # --- where elements come from ---
@@ -470,8 +471,8 @@ class Dataset:
         return _Loop(self)
 
     def _position(self) -> list:
-        """Where the loop is that has begun and not ended, for _go_to(): [how many have begun, elements taken of it, its number unless it is the last]. Without one: of the one that was read
-        last, or where the next one will be after its end."""
+        """Where the loop is that has begun and not ended, for _go_to(): [how many have begun, elements taken of it, its number unless it is the last, how far others were read
+        that were left before their end]. Without one: of the one that was read last, or where the next one will be after its end."""
         if self._resumed:
             return self._resumed
         places = [loop.place for loop in self._loops]
@@ -479,12 +480,12 @@ class Dataset:
             raise errors.StateError(f"Checkpoint: {len(places)} loops over the Dataset have begun and not ended", why="the position is that of one",
                                     fix="let the others end or delete their iterators, or make a Dataset of its own for them")
         number, taken = places[0] if places else self._last
-        if taken is None or number == self._passes:
-            return [self._passes, taken]
-        if self._read_through:
+        inside = taken is not None and number < self._passes
+        if inside and self._read_through:
             raise errors.StateError("Checkpoint: a loop over a Dataset with repeat() or cache() has begun inside of another", why="how far each was when the other went on is not saved",
                                     fix="make a Dataset of its own for it")
-        return [self._passes, taken, number]
+        left = [[other, place[1]] for other, place in self._left.items() if other != number]
+        return [self._passes, taken, *([number if inside else None] if inside or left else []), *([left] if left else [])]
 
     def _go_to(self, *position) -> None:
         """The next loop goes on where that of a Dataset that was made in the same way was at _position()."""
@@ -494,21 +495,26 @@ class Dataset:
         self._resumed = list(position)
 
     @staticmethod
-    def _next_number(passes, taken, number=None):
+    def _next_number(passes, taken, number=None, left=()):
         return passes + 1 if taken is None else number or passes
 
     def _begin(self):
         """The place and the elements of a loop that begins."""
         position, self._resumed = self._resumed or [self._passes, None], None
-        passes, taken, own = position[0], position[1], self._next_number(*position)
+        passes, taken, own, left = position[0], position[1], self._next_number(*position), dict(position[3]) if len(position) > 3 else {}
         while self._passes < max(passes, own):
             self._passes += 1
             begun = iter(self._core)  # a shuffle counts them
             if self._passes == own:
                 elements = begun
             elif self._read_through:
-                begun.skip(_EVERY)
-        return [own, elements.skip(taken) if taken else 0], elements
+                done = begun.skip(left.get(self._passes, _EVERY))
+                if self._passes in left:
+                    self._left[self._passes] = [self._passes, done]
+        place = [own, elements.skip(taken) if taken else 0]
+        if self._read_through:
+            self._left[own] = place
+        return place, elements
 
     def __repr__(self) -> str:
         return f"<lm.data.Dataset of {'endless' if self._core.endless else 'unknown' if self._core.size is None else self._core.size} elements>"
@@ -537,6 +543,7 @@ class _Loop:
         except StopIteration:
             self._elements, self.place[1] = iter(()), None
             data._loops.discard(self)
+            data._left.pop(self.place[0], None)
             raise
         except Exception:
             self.place[1] += 1

@@ -297,6 +297,32 @@ def test_a_position_that_cannot_be_known_is_an_error(tmp_path):
         saved.save(3)
 
 
+@pytest.mark.parametrize("make", [
+    lambda d: d.shuffle(seed=1).repeat(2), lambda d: d.shuffle(seed=1).cache().batch(2), lambda d: d.map(lambda v: v + lm.random.uniform(())).cache(), lambda d: d.shuffle(seed=1),
+], ids=["repeat", "cache", "drawn and cached", "shuffle"])
+def test_loops_that_were_left_early_count_as_far_as_they_were_read(tmp_path, make):
+    def run(folder, stop):
+        lm.random.set_seed(0)
+        data = make(lm.data.Dataset.from_tensor_slices(np.arange(6, dtype="float32")))
+        saved, seen = lm.Checkpoint(folder, data=data), []
+        step = saved.restore() or 0
+        while step < stop:
+            for value in data:
+                step += 1
+                seen.append(value.numpy().tolist())
+                saved.save(step)
+                if step in (1, 4, 13, 14, 17, stop):
+                    break
+        return seen
+
+    whole = run(tmp_path / "whole", 30)
+    for stop in range(1, 28):
+        folder = tmp_path / str(stop)
+        assert run(folder, stop) == whole[:stop]
+        if stop not in (1, 4, 13, 14, 17):  # there the program left the loop, and one that resumes goes on with it
+            assert run(folder, 30) == whole[stop:], stop
+
+
 def test_a_dict_of_variables_gets_its_slots_back(tmp_path):
     def start():
         v = lm.Variable([1.0, 2.0])
