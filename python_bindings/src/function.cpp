@@ -167,31 +167,6 @@ Traced trace_body(FunctionObject* self, const Prepared& prepared, std::span<cons
   return out;
 }
 
-// Traces with the input signature. Open lengths that meet in an op become one, and the function has that signature from then on.
-template <class Trace>
-std::shared_ptr<ConcreteFunction> trace_with_equal_lengths(State& state, const Prepared& prepared, const Trace& traced) {
-  const Function as_given = *state.function;
-  for (;;) {
-    const Function used = *state.function;
-    std::string error;
-    std::exception_ptr thrown;
-    try {
-      return traced(used);
-    } catch (const Error& e) {
-      error = e.what(), thrown = std::current_exception();
-    } catch (const nb::python_error& e) {
-      if (nb::isinstance(e.value(), nb::module_::import_("lamina.errors").attr("Error"))) error = nb::cast<std::string>(nb::str(e.value()));
-      thrown = std::current_exception();
-    }
-    if (!state.function->same(used)) continue;  // another thread has just found which are equal
-    FunctionOptions options = used.options();
-    const bool again = !error.empty() && make_equal(*options.signature, error, prepared.flat.tensors);
-    if (again && used.trace_count()) state.replaced.push_back(used);
-    state.function = again ? Function(std::move(options)) : as_given;
-    if (!again) std::rethrow_exception(thrown);
-  }
-}
-
 // The graph for a call; if there is none, traces with the arguments' current values. runs: the call follows.
 std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& prepared, bool runs = false) {
   State& state = *self->state;
@@ -232,7 +207,7 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
       if (!only_now) refuse(state.relaxed, function, state.retired_traces);
     }
   } else if (state.signature) {
-    made = trace_with_equal_lengths(state, prepared, traced);
+    made = trace_with_equal_lengths(*state.function, state.replaced, prepared.flat.tensors, traced);
   } else {
     made = traced(function);
   }
