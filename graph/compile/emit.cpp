@@ -10,6 +10,7 @@
 
 #include "graph/compile/label.h"
 #include "graph/compile/select.h"
+#include "graph/ops/collectives.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/block_section.h"
 #include "kernels/section/stages.h"
@@ -130,6 +131,10 @@ class Emitter {
         step.code += codes;
       }
       if (step.code2 >= 0) step.code2 += codes;
+      if (work.step->sum) {
+        step.k = int32_t(table->sums.size());
+        table->sums.push_back(*work.step->sum);
+      }
       table->codes.insert(table->codes.end(), work.step->codes.begin(), work.step->codes.end());
       table->flops += work.step->flops;
       table->steps.push_back(step);
@@ -165,7 +170,7 @@ class Emitter {
       out.kernel = {.run = kernels::cpu::run_section_with_loops, .args = std::move(table)};
     } else {
       const auto planned = shared_among_blocks(out, table, ranges, device);
-      out.waits = planned->plan.may_be_long;
+      out.waits = planned->plan.may_be_long || !planned->plan.windows.empty();
       out.kernel = {.run = device.kind == DeviceKind::gpu ? section::block_runner()->run : in_.work[begin].kernel.run, .args = planned};
     }
     program_->instructions.push_back(std::move(out));
@@ -229,6 +234,7 @@ class Emitter {
       for (int s : *list) views.push_back(program_->slots[size_t(s)].view);
     auto section = std::make_shared<section::BlockSection>();
     section->plan = section::plan_blocks(*table, ranges, views, blocks);
+    if (!table->sums.empty()) section->ranks = ops::memory_of(table->sums);
     section->table = std::move(table);
     out.detail += section::print(section->plan);
     return section;

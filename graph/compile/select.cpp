@@ -116,6 +116,9 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
       const bool no_step = any_empty(types) || any_empty(node.types);
       ir::SectionStep step;
       if (!no_step && !options.writer && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      // Only a GPU's section exchanges sums; within a loop, the host does.
+      if (selected.step && selected.step->sum && (device.kind == DeviceKind::cpu || options.inside || !options.sections))
+        selected.step.reset();
       if (ops::owns_programs(node)) {
         ControlFlowKernel programs = compile_control_flow(node, types, device, options);
         selected.kernel = std::move(programs.kernel);
@@ -130,7 +133,8 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
         if (node.op->cpu) selected.kernel = node.op->cpu(request);
         if (!selected.kernel && selected.step) selected.kernel = section_kernel(*selected.step);
       } else if (device.kind == DeviceKind::gpu) {
-        if (node.op->cuda) selected.kernel = node.op->cuda(request);
+        const bool exchanges = selected.step && selected.step->sum && !why_in_no_section(*selected.step, nullptr, device);
+        if (node.op->cuda && !exchanges) selected.kernel = node.op->cuda(request);  // all ranks exchange this sum alike
       } else {
         selected.kernel = null_kernel();
       }

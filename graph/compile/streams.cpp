@@ -91,7 +91,8 @@ class StreamPlanner {
   void group_work() {
     for (size_t i = 0; i < in_.work.size();) {
       const size_t end = section_end(i);
-      const bool alone = options_.lone_sections || in_.work[i].nested || !in_.work[i].kernel;
+      const bool sums = in_.work[i].step && in_.work[i].step->sum;
+      const bool alone = options_.lone_sections || in_.work[i].nested || sums || !in_.work[i].kernel;
       const bool section = end > i + 1 || (end > i && alone);
       const bool loops = in_.work[i].node >= 0 && ops::owns_programs(g_[in_.work[i].node]);
       const bool exchange = !exchanges_.empty() && exchanges_[i];
@@ -153,7 +154,9 @@ class StreamPlanner {
     exchanges_.assign(in_.work.size(), false);
     for (size_t e = 0; e < in_.work.size(); ++e) {
       const int node = in_.work[e].node;
-      if (node < 0 || g_[node].op->effect != ir::Effect::ranks || ir::attrs_of<ops::CollectiveAttrs>(*g_[node].attrs).ranks < 2) continue;
+      if (node < 0 || g_[node].op->effect != ir::Effect::ranks || ir::attrs_of<ops::CollectiveAttrs>(*g_[node].attrs).ranks < 2 ||
+          in_.work[e].step)
+        continue;
       std::set<int> results;
       for (const Place& place : in_.work[e].outputs) results.insert(place.storage);
       double beside = 0;

@@ -31,7 +31,6 @@ constexpr double kSeparateLaunchMicroseconds = 9;
 
 // Links, per direction. NVLink: vendor bandwidth (600, 900 and 1,800 GB/s in both directions together) at four fifths; a write is seen
 // after 1.8 to 2.3 us (NVIDIA/cuda-samples, issue 230), an event's record and wait are added. PCI Express: 16 lanes of generation 4 or 5.
-constexpr double kEventMicroseconds = 4;
 constexpr Link kNvlink3{"NVLink 3", 2.3 + kEventMicroseconds, 240e3}, kNvlink4{"NVLink 4", 2.3 + kEventMicroseconds, 360e3},
     kNvlink5{"NVLink 5", 2.3 + kEventMicroseconds, 720e3};
 constexpr Link kPcie4{"PCIe 4", 8 + kEventMicroseconds, 25e3}, kPcie5{"PCIe 5", 8 + kEventMicroseconds, 50e3};

@@ -20,6 +20,7 @@ struct CpuRates {
   double hand_over = 10;            // until a sleeping thread runs what it was given
 };
 
+inline constexpr double kEventMicroseconds = 4;  // of a link's latency: an event's record and wait
 // A way from one device's memory to another's.
 struct Link {
   const char* name = "";

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/cost/costs.h"
 #include "kernels/section/block_access.h"
 #include "kernels/section/block_section.h"
 #include "runtime/device/backend.h"
@@ -74,12 +75,16 @@ const Card* card_of(Device device) {
 // A section: each block's steps in order, with waits and barriers.
 class SectionModel {
  public:
-  SectionModel(const BlockPlan& plan, const Card& card)
-      : plan_(plan), card_(card), times_(size_t(plan.program.blocks)), raised_(size_t(plan.program.counters)) {
+  // link: to the other ranks' devices
+  SectionModel(const BlockPlan& plan, const Card& card, const Link& link)
+      : plan_(plan), card_(card), link_(link), times_(size_t(plan.program.blocks)), raised_(size_t(plan.program.counters)) {
     const char* bytes = plan.bytes.data();
     places_ = {reinterpret_cast<const section::BlockOperand*>(bytes + plan.program.operands_at),
                reinterpret_cast<const section::BlockCopy*>(bytes + plan.program.copies_at),
                reinterpret_cast<const int32_t*>(bytes + plan.program.codes_at)};
+    sums_ = reinterpret_cast<const section::BlockSum*>(bytes + plan.program.sums_at);
+    for (const BlockStep& s : plan.steps)
+      if (is_of_ranks(s.kind)) announced_.resize(std::max(announced_.size(), size_t(s.k) + 1));
   }
 
   std::optional<double> microseconds() {
@@ -132,13 +137,21 @@ class SectionModel {
     double from = 0;
     for (int w = 0; w < s.waits; ++w)
       from = std::max(from, raised_[size_t(plan_.waits[size_t(s.first_wait + w)].counter)] + kWordMicroseconds);
+    // All ranks are alike: another one's announcement comes a link's latency after this one's.
+    if (s.kind == StepKind::collect) from = std::max(from, announced_[size_t(s.k)] + link_.latency - kEventMicroseconds);
     for (int b = s.first_block; b < s.first_block + s.blocks; ++b) {
       accesses_of(places_, s, b, accesses_);
       double& time = times_[size_t(b)];
       time = std::max(time, from);
       if (accesses_.empty()) continue;
+      if (s.kind == StepKind::collect) {  // all blocks share the link
+        const double bytes = double(accesses_[0].end - accesses_[0].begin) * (sums_[s.k].ranks - 1);
+        link_until_ = std::max(link_until_, time) + bytes / link_.bytes;
+        time = std::max(time, link_until_);
+      }
       time += (in_chain ? cycles_of_link(s) : cycles(s)) / cycles_per_microsecond();
       if (s.signal >= 0) raised_[size_t(s.signal)] = std::max(raised_[size_t(s.signal)], time);
+      if (s.kind == StepKind::announce) announced_[size_t(s.k)] = std::max(announced_[size_t(s.k)], time);
     }
   }
 
@@ -221,20 +234,28 @@ class SectionModel {
     const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1,
                  share = s.partition == section::Partition::models ? 1 : 1.0 / s.blocks;
     switch (s.kind) {
-      case StepKind::copy: return 0;
+      case StepKind::copy:
+      case StepKind::announce:
+      case StepKind::collect: return 0;
       default: return kElementFlops * s.rows * s.n * share * models;
     }
   }
 
   const BlockPlan& plan_;
   const Card& card_;
-  std::vector<double> times_;   // per block
-  std::vector<double> raised_;  // per counter: time of the last increment
+  const Link link_;
+  std::vector<double> times_;      // per block
+  std::vector<double> raised_;     // per counter: time of the last increment
+  std::vector<double> announced_;  // per value of sums over ranks: when its last chunk was
+  double link_until_ = 0;          // when what was read over the link is there
+  const section::BlockSum* sums_ = nullptr;
   section::BlockPlaces places_;
   std::vector<section::BlockAccess> accesses_;
   const BlockStep* chain_ = nullptr;  // the last chain's first step
   int left_ = 0;                      // of its steps
 };
+
+Link to_other_ranks(Device device) { return Costs(CpuRates{}).link({device.kind, device.model, 0}, {device.kind, device.model, 1}); }
 
 bool begins_with_any(const std::string& name, std::initializer_list<const char*> words) {
   return std::any_of(words.begin(), words.end(), [&](const char* word) { return name.rfind(word, 0) == 0; });
@@ -256,7 +277,7 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
   const double memory = bytes / (card->gigabytes_per_second * 1e3);
   if (instruction.section_steps > 0) {
     const auto& planned = *static_cast<const section::BlockSection*>(instruction.kernel.args.get());
-    const std::optional<double> steps = SectionModel(planned.plan, *card).microseconds();
+    const std::optional<double> steps = SectionModel(planned.plan, *card, to_other_ranks(device)).microseconds();
     if (!steps) return {};
     return kLaunchMicroseconds + kStartMicroseconds + std::max(*steps, memory);
   }

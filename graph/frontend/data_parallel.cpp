@@ -121,7 +121,8 @@ std::vector<double> summed_bytes(const ir::Graph& g) {
 }
 
 // A step of this graph on all ranks, with the number of buckets that the simulator finds best. Empty for devices without figures.
-std::optional<cost::StepTime> modelled_step(Communicator& c, const ir::Graph& own, Device device) try {
+std::optional<cost::StepTime> modelled_step(Communicator& c, const ir::Graph& own, Device device, bool in_launch) try {
+  if (in_launch) return cost::StepTime{cost::Exchange::in_launch, int(summed_bytes(own).size()), modelled(own, device), 0};
   const cost::Step step{modelled(own, device), summed_bytes(own)};
   std::map<std::string, int> ranks_of;  // a host
   for (const RankStatus& s : c.ranks()) ++ranks_of[s.host];
@@ -135,6 +136,12 @@ std::optional<cost::StepTime> modelled_step(Communicator& c, const ir::Graph& ow
   return several.microseconds < one.microseconds ? several : one;
 } catch (const Error&) {
   return std::nullopt;
+}
+
+// Whether the ranks' GPUs sum by reading each other's memory. All ranks ask together.
+bool sum_in_launch(const DataParallelOptions& options, Communicator& c, Device device) {
+  if (c.size() == 1 || !options.reproducible) return false;
+  return device.kind == DeviceKind::gpu && reach_memory(c, device);
 }
 
 // Bytes of a bucket's sums. `step` is rank 0's, which chooses for all.
@@ -270,14 +277,16 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
                               .rank = c.rank(),
                               .devices = options.devices,
                               .reproducible = options.reproducible,
+                              .in_launch = sum_in_launch(options, c, trace->device),
                               .inputs = cuts};
   passes::RowsGraph own = passes::cut_rows(trace->graph, request);
   std::optional<cost::StepTime> step;
   if (between_processes(c)) {
     sums_of_job();
-    if (c.rank() == 0) step = modelled_step(c, own.graph, trace->device);
+    if (c.rank() == 0) step = modelled_step(c, own.graph, trace->device, request.in_launch);
   }
-  if (const int64_t bytes = bytes_of_bucket(options, c, own.graph, step); bytes < request.bucket_bytes) {
+  // In a launch, each value is announced by itself.
+  if (const int64_t bytes = bytes_of_bucket(options, c, own.graph, step); bytes < request.bucket_bytes && !request.in_launch) {
     request.bucket_bytes = bytes;
     own = passes::cut_rows(trace->graph, request);
   }
@@ -291,6 +300,23 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
     call.failed(e);
     throw;
   }
+}
+
+Explanation explain_rank(const ConcreteFunction& whole, int64_t rows, const cost::Ranks& ranks) {
+  const ir::Graph& g = whole.graph();
+  const size_t arguments = whole.inputs().size();
+  std::vector<ir::Cut> cuts(g.inputs.size());
+  for (size_t i = 0; i < arguments; ++i)
+    if (const Shape& shape = g.type(g.inputs[i]).shape; !shape.empty() && shape[0] == Dim(rows)) cuts[i] = {0, 1};
+  auto trace = std::make_shared<Trace>(whole.name(), ranks.device);
+  trace->graph = passes::cut_rows(g, {.rows = rows,
+                                      .shards = std::max<int64_t>(kDefaultShards, ranks.count),
+                                      .ranks = ranks.count,
+                                      .in_launch = ranks.count > 1 && cost::reach_memory(ranks),
+                                      .inputs = cuts})
+                     .graph;
+  trace->variables = whole.variables(), trace->captures = whole.captures();
+  return ConcreteFunction(trace, whole.name(), arguments, {}, nullptr, 0).explanation(ranks.device);
 }
 
 }  // namespace lamina::distributed

@@ -10,6 +10,9 @@
 #include "graph/frontend/vmap.h"
 #include "graph/passes/cut_rows.h"
 
+namespace lamina::cost {
+struct Ranks;
+}
 namespace lamina::distributed {
 
 struct DataParallelOptions {
@@ -30,6 +33,10 @@ LAMINA_API int64_t rows_of_batch(const DataParallelOptions& options, std::span<c
 LAMINA_API std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<const VmapArgument> arguments, int64_t rows,
                                             CallSite at, const std::function<std::vector<Tensor>(std::span<const Tensor>)>& body,
                                             std::vector<passes::GatheredRows>* gathered = nullptr);
+
+// The first of these ranks' part of a step, which was traced for a whole batch of `rows` rows: planned for devices that need not be there.
+// Tensors with so many rows are cut.
+LAMINA_API Explanation explain_rank(const ConcreteFunction& whole, int64_t rows, const cost::Ranks& ranks);
 
 template <class F>
 class DataParallel {

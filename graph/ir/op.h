@@ -122,6 +122,7 @@ struct SectionStep {
     int64_t offset = 0;
   };
   std::vector<Part> parts = {};
+  std::optional<section::RankSum> sum = {};  // of an all_reduce
 };
 
 struct OpDef {

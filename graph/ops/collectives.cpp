@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "graph/ops/batching.h"
@@ -161,6 +162,33 @@ std::vector<ir::Batched> batch_alike(const ir::BatchCall& call) {
   return {{call.graph.add(op, ir::make_attrs(of(call.attrs)), {call.inputs[0].value}), true}};
 }
 
+// Small sums of f32 over few ranks may be a step of a section. The answer is the same on all ranks.
+bool step_all_reduce(const ir::KernelRequest& request, ir::SectionStep& step) {
+  constexpr int64_t most_bytes = 16 << 20;  // that a rank reads of the others: an estimate
+  const CollectiveAttrs& a = of(request.attrs);
+  if (!a.in_launch || !a.of_rows || !a.reproducible || a.ranks < 2 || a.ranks > section::kMostSumRoots) return false;
+  section::RankSum sum{.name = a.name, .shards = a.shards, .roots = {}, .joins = {}, .counts = {}};
+  int64_t bytes = 0;
+  for (const TensorType& t : request.out) {
+    if (t.dtype != DType::f32) return false;
+    sum.counts.push_back(size_of(t.shape).number());
+    bytes += byte_size(t) * (a.ranks - 1);
+  }
+  std::vector<distributed::Range> roots;
+  for (int64_t r = 0; r < a.ranks; ++r) {
+    const std::vector<distributed::Range> own = distributed::roots_of(distributed::part_of(a.shards, a.ranks, r), a.shards);
+    sum.roots.push_back(int32_t(own.size()));
+    roots.insert(roots.end(), own.begin(), own.end());
+  }
+  if (bytes > most_bytes || roots.size() > size_t(section::kMostSumRoots)) return false;
+  sum.joins = distributed::joins_of(roots, a.shards);
+  step.step.kind = section::StepKind::all_reduce;
+  step.step.ins = step.step.outs = step.step.first_out = int32_t(request.out.size());
+  for (int32_t i = 0; i < 2 * step.step.ins; ++i) step.operands.push_back({.buffer = i});
+  step.sum = std::move(sum);
+  return true;
+}
+
 // --- kernels ---
 Communicator& communicator_for(const char* op, const CollectiveAttrs& a) {
   Communicator& c = distributed::current();
@@ -253,6 +281,40 @@ void run_send_receive(const KernelCall& call, const CollectiveAttrs& a) {
   distributed::send_receive(place, transfers, {.tensor = a.name, .line = line});
 }
 
+// Made at the first launch, one after the other, so that ranks may have them in different sections.
+class Windows final : public section::RankMemory {
+ public:
+  explicit Windows(std::vector<section::RankSum> sums) : sums_(std::move(sums)) {}
+  int rank() const override { return distributed::current().rank(); }
+  const std::vector<char*>& begin(Stream& stream, const std::vector<int64_t>& bytes) override {
+    std::vector<char*> made;
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      const section::RankSum& sum = sums_[i];
+      const distributed::Subject subject{.tensor = sum.name, .line = ""};
+      Communicator& c = communicator_for("all_reduce", {.ranks = int64_t(sum.roots.size())});
+      const int64_t count = std::accumulate(sum.counts.begin(), sum.counts.end(), int64_t{0});
+      distributed::compare_sum(c, {.count = count, .shards = sum.shards, .of_roots = true}, subject);
+      if (!addresses_.empty()) continue;
+      const std::vector<char*> of_sum = distributed::window(Place::of(c, stream), bytes[i], subject);
+      if (of_sum.empty())
+        throw Error(ErrorKind::device, {.what = cat("all_reduce: a rank of ", c.size(), " does not reach the memory of another one"),
+                                        .where = "",
+                                        .why = "when the step was traced it did",
+                                        .fix = "start the job again"});
+      made.insert(made.end(), of_sum.begin(), of_sum.end());
+    }
+    if (addresses_.empty()) addresses_ = std::move(made);
+    return addresses_;
+  }
+  void started(Stream& stream) override {
+    Place::of(distributed::current(), stream).watch(cat("a step that sums over ranks, ", sums_[0].name));
+  }
+
+ private:
+  const std::vector<section::RankSum> sums_;
+  std::vector<char*> addresses_;
+};
+
 template <void (*run)(const KernelCall&, const CollectiveAttrs&)>
 Kernel kernel(const ir::KernelRequest& request) {
   return {[](const KernelCall& call) { run(call, *static_cast<const CollectiveAttrs*>(call.args)); },
@@ -261,7 +323,7 @@ Kernel kernel(const ir::KernelRequest& request) {
 
 }  // namespace
 
-#define LAMINA_COLLECTIVE(op, count, run, what)         \
+#define LAMINA_COLLECTIVE(op, count, run, step, what)   \
   constinit const ir::OpDef def::op{                    \
       .name = #op,                                      \
       .inputs = count,                                  \
@@ -271,6 +333,7 @@ Kernel kernel(const ir::KernelRequest& request) {
       .batch = batch_##run,                             \
       .cpu = kernel<run_##run>,                         \
       .cuda = kernel<run_##run>,                        \
+      .section = step,                                  \
       .effect = ir::Effect::ranks,                      \
       .doc = what,                                      \
   };
@@ -278,11 +341,11 @@ namespace {
 constexpr auto batch_broadcast = batch_alike<def::broadcast_from>;
 constexpr auto batch_send_receive = batch_alike<def::send_receive>;
 }  // namespace
-LAMINA_COLLECTIVE(all_gather, 1, all_gather, "the values of all ranks, stacked along a new first axis")
-LAMINA_COLLECTIVE(all_reduce, -1, all_reduce, "the sum of all ranks' leaves, in a fixed tree")
-LAMINA_COLLECTIVE(broadcast_from, 1, broadcast, "the value of one rank, on all of them")
-LAMINA_COLLECTIVE(reduce_scatter, 1, reduce_scatter, "this rank's part of the sum of all ranks' leaves, in a fixed tree")
-LAMINA_COLLECTIVE(send_receive, 1, send_receive, "what another rank sends to this one")
+LAMINA_COLLECTIVE(all_gather, 1, all_gather, nullptr, "the values of all ranks, stacked along a new first axis")
+LAMINA_COLLECTIVE(all_reduce, -1, all_reduce, step_all_reduce, "the sum of all ranks' leaves, in a fixed tree")
+LAMINA_COLLECTIVE(broadcast_from, 1, broadcast, nullptr, "the value of one rank, on all of them")
+LAMINA_COLLECTIVE(reduce_scatter, 1, reduce_scatter, nullptr, "this rank's part of the sum of all ranks' leaves, in a fixed tree")
+LAMINA_COLLECTIVE(send_receive, 1, send_receive, nullptr, "what another rank sends to this one")
 #undef LAMINA_COLLECTIVE
 
 std::vector<Value> all_reduce(Graph& g, std::vector<Value> leaves, CollectiveAttrs attrs) {
@@ -292,6 +355,8 @@ std::vector<Value> all_reduce(Graph& g, std::vector<Value> leaves, CollectiveAtt
   for (size_t i = 0; i < count; ++i) out.push_back({first.node, int(i)});
   return out;
 }
+std::shared_ptr<section::RankMemory> memory_of(const std::vector<section::RankSum>& sums) { return std::make_shared<Windows>(sums); }
+
 Value all_gather(Graph& g, Value x, CollectiveAttrs attrs) { return g.add(def::all_gather, ir::make_attrs(std::move(attrs)), {x}); }
 Value reduce_scatter(Graph& g, Value leaves, CollectiveAttrs attrs) {
   return g.add(def::reduce_scatter, ir::make_attrs(std::move(attrs)), {leaves});

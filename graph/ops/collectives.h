@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "kernels/section/block_section.h"
 
 namespace lamina::ops {
 
@@ -20,11 +21,13 @@ struct CollectiveAttrs {
   std::string name;             // compared by the ranks
   bool reproducible = true;     // of all_reduce; false: the library's order of additions
   bool of_rows = false;         // made for data_parallel: gradients were taken before, and leaves added up to the rank's roots
+  bool in_launch = false;       // of rows: the ranks' GPUs reach each other's memory, and exchange small sums within a section's launch
   static constexpr auto fields =
-      std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),     ir::field("rank", &CollectiveAttrs::rank),
-                 ir::field("shards", &CollectiveAttrs::shards),   ir::field("root", &CollectiveAttrs::root),
-                 ir::field("routes", &CollectiveAttrs::routes),   ir::field("name", &CollectiveAttrs::name),
-                 ir::field("of_rows", &CollectiveAttrs::of_rows), ir::field("reproducible", &CollectiveAttrs::reproducible)};
+      std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),        ir::field("rank", &CollectiveAttrs::rank),
+                 ir::field("shards", &CollectiveAttrs::shards),      ir::field("root", &CollectiveAttrs::root),
+                 ir::field("routes", &CollectiveAttrs::routes),      ir::field("name", &CollectiveAttrs::name),
+                 ir::field("of_rows", &CollectiveAttrs::of_rows),    ir::field("reproducible", &CollectiveAttrs::reproducible),
+                 ir::field("in_launch", &CollectiveAttrs::in_launch)};
 };
 
 // Sums in the fixed tree of runtime/dist/tree.h. Each input [l,...] stacks this rank's l leaves, or with of_rows its roots. Result i [...]
@@ -38,5 +41,8 @@ ir::Value reduce_scatter(ir::Graph& g, ir::Value leaves, CollectiveAttrs attrs);
 ir::Value broadcast_from(ir::Graph& g, ir::Value x, CollectiveAttrs attrs);
 // What another rank sends to this one by `routes`; zeros where none does. A rank sends to at most one and receives from at most one.
 ir::Value send_receive(ir::Graph& g, ir::Value x, CollectiveAttrs attrs);
+
+// The windows of a section's sums, made at its first launch.
+std::shared_ptr<section::RankMemory> memory_of(const std::vector<section::RankSum>& sums);
 
 }  // namespace lamina::ops

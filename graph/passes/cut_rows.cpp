@@ -24,7 +24,7 @@ using Leaves = RowsRule::Leaves;
 // The rows of a batch, its shards and ranks.
 struct Batch {
   int64_t rows, shards, ranks, rank, bucket_bytes;
-  bool reproducible;
+  bool reproducible, in_launch;
 
   Range leaves_of(int64_t r) const { return part_of(shards, ranks, r); }
   Range rows_of_leaf(int64_t leaf) const { return part_of(rows, shards, leaf); }
@@ -438,7 +438,8 @@ class Cutter {
                                                           .shards = batch_.shards,
                                                           .name = cat(sent_++, " of data_parallel"),
                                                           .reproducible = batch_.reproducible,
-                                                          .of_rows = true});
+                                                          .of_rows = true,
+                                                          .in_launch = batch_.in_launch && !together()});
       for (auto s = all.begin(); s != others; ++s) {
         s->value = results[size_t(s - all.begin())];
         summed_[index(s->old)] = *s;
@@ -572,7 +573,7 @@ RowsGraph cut_rows(const Graph& g, const RowsRequest& request) {
     if (pass.name == std::string_view("inline_checkpoints")) simple = run_everywhere(pass, simple);
   RowsGraph out;
   const int64_t ranks = request.devices.empty() ? request.ranks : int64_t(request.devices.size());
-  Cutter cutter(simple, {request.rows, request.shards, ranks, request.rank, request.bucket_bytes, request.reproducible},
+  Cutter cutter(simple, {request.rows, request.shards, ranks, request.rank, request.bucket_bytes, request.reproducible, request.in_launch},
                 {request.inputs.begin(), request.inputs.end()}, request.devices);
   out.outputs = request.devices.empty() ? cutter.outputs() : std::vector<Cut>(g.outputs.size());
   out.graph = cutter.run(out.outputs, out.gathered);

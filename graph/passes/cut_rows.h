@@ -17,6 +17,7 @@ struct RowsRequest {
   std::vector<Device> devices = {};      // if given: there is a replica on each of them, in one graph, whose inputs and outputs are whole
   int64_t bucket_bytes = kBucketBytes;   // of a shard's sums that travel together; a larger one travels alone
   bool reproducible = true;              // false: the library adds the ranks' sums in its own order
+  bool in_launch = false;                // small sums are exchanged within a section's launch: CollectiveAttrs::in_launch
   std::span<const ir::Cut> inputs = {};  // per input of the graph
 };
 // A node that mixes rows.

@@ -22,8 +22,8 @@
 //   waiting  load_acquire(const unsigned*) store_release(unsigned*, v) add_release(unsigned*, v) fence_device() pause()
 //            to pass data between blocks: writes; sync_block(); one thread: add_release. In the other block, one thread: load_acquire
 //            until the value is right; sync_block(); read with load_shared_between_blocks(const T*), which bypasses the SM's L1 cache
-//            load_acquire_from_host() and store_release_to_host(): the same for words that the host copies while the kernel runs
-//            load_acquire_in_block() and store_release_in_block(): the same for words in shared memory
+//            load_acquire_in_system() and store_release_in_system(): the same for words that the host or another GPU also uses while the
+//            kernel runs load_acquire_in_block() and store_release_in_block(): the same for words in shared memory
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits of this thread have arrived
 //   numbers  fma(a, b, c): one rounding. a * b + c rounds twice: nvcc gets -fmad=false, as kernels/shared requires
 //
@@ -47,6 +47,9 @@ enum class Mistake {
   announces_early,     // results are announced before they are stored
   announces_unfenced,  // or without a release behind the stores
   updates_before,      // a step between chains does not wait for other blocks
+  shows_early,         // sums are announced to other ranks before they are in the window
+  collects_early,      // they are collected without waiting
+  has_one_buffer,      // all launches use the same one
 };
 
 }  // namespace lamina::kernels::cuda

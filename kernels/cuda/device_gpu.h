@@ -79,12 +79,12 @@ LAMINA_DEVICE unsigned load_acquire(const unsigned* p) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
-LAMINA_DEVICE unsigned load_acquire_from_host(const unsigned* p) {
+LAMINA_DEVICE unsigned load_acquire_in_system(const unsigned* p) {
   unsigned v;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
-LAMINA_DEVICE void store_release_to_host(unsigned* p, unsigned v) {
+LAMINA_DEVICE void store_release_in_system(unsigned* p, unsigned v) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 LAMINA_DEVICE void store_release(unsigned* p, unsigned v) {

@@ -51,6 +51,8 @@ struct Launch {
   LaunchShape shape;
 };
 std::vector<Launch> launches_of(const std::function<void()>& start);
+// Each of these makes cooperative launches, which run on a GPU of its own, one after the other. The GPUs run at once.
+void run_together(const std::vector<std::function<void()>>& starts);
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -173,11 +175,11 @@ namespace emulation {
 // Called when the kernel reads or writes a word shared with the host, to let the host act; null: it does nothing. One for all libraries.
 [[gnu::visibility("default")]] inline void (*host_turn)() = nullptr;
 }  // namespace emulation
-inline unsigned load_acquire_from_host(const unsigned* p, LAMINA_WHERE) {
+inline unsigned load_acquire_in_system(const unsigned* p, LAMINA_WHERE) {
   if (emulation::host_turn) emulation::host_turn();
   return load_acquire(p, where);
 }
-inline void store_release_to_host(unsigned* p, unsigned v, LAMINA_WHERE) {
+inline void store_release_in_system(unsigned* p, unsigned v, LAMINA_WHERE) {
   store_release(p, v, where);
   if (emulation::host_turn) emulation::host_turn();
 }
@@ -214,10 +216,10 @@ T* dynamic_shared() {
   return static_cast<T*>(emulation::dynamic_shared());
 }
 
-// Returns when the launch has finished, whatever the stream.
+// Returns when the launch has finished, whatever the stream, but for launches that run together.
 template <auto kernel, class... A>
 void launch(Stream&, const LaunchShape& shape, A... arguments) {
-  emulation::run(shape, [&] { kernel(arguments...); }, __PRETTY_FUNCTION__);
+  emulation::run(shape, [=] { kernel(arguments...); }, __PRETTY_FUNCTION__);
 }
 
 }  // namespace lamina::kernels::cuda

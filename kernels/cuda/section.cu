@@ -18,6 +18,11 @@ using section::BlockPlan;
 using section::BlockSection;
 
 Error describe(const Fault& f, const std::string&) {
+  if (f.which == resident::kStopped)
+    return Error(ErrorKind::collective, {.what = "a step of several ranks was stopped before, and cannot go on",
+                                         .where = "",
+                                         .why = "other ranks wait for what this one has not told them",
+                                         .fix = "start the job again, from its last checkpoint"});
   if (f.which == resident::kBadLabel)
     return label_out_of_range(f.value, f.limit, f.place, "; nothing that depends on the loss has changed");
   return Error(ErrorKind::device, {.what = "a section waited too long for its other blocks and stopped",
@@ -69,10 +74,25 @@ resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, 
     char* const ring = infeed ? infeed->ring_of(base.buffer) : nullptr;
     a.at[i] = (ring ? ring : static_cast<char*>(v.data)) - base.offset;
   }
+  a.windows = d.windows;
+  a.rank = s.ranks ? s.ranks->rank() : 0;
+  a.launch = s.launches;
   a.clock = nullptr;
   a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
   a.goes_on = 0;
   return a;
+}
+
+// Before a launch with sums over ranks. All of a rank's launches come one after the other.
+void begin_with_ranks(const BlockSection& s, Stream& stream, BlockSection::OnDevice& d) {
+  const std::vector<char*>& windows = s.ranks->begin(stream, s.plan.windows);
+  for (BlockSection::OnDevice& other : s.copies)
+    if (other.stream != stream) other.stream.backend->synchronize(other.stream);
+  ++s.launches;
+  if (d.windows) return;
+  d.windows_bytes = windows.size() * sizeof(char*);
+  d.windows = static_cast<char**>(stream.backend->allocate(stream, d.windows_bytes));
+  stream.backend->copy(stream, d.windows, windows.data(), d.windows_bytes, CopyKind::to_device);
 }
 
 // The clock of a call's steps, if it is on.
@@ -154,14 +174,23 @@ void run_section(const KernelCall& call) {
                           .threads = unsigned(section::kBlockThreads),
                           .shared_bytes = resident::kSharedBytes,
                           .cooperative = true};
+  if (s.ranks) begin_with_ranks(s, call.stream, d);
   std::optional<Infeed> infeed;
   if (s.plan.infeed.chunk > 0) infeed.emplace(s, d, call);
   resident::Arguments a = arguments_of(call, s, d, infeed ? &*infeed : nullptr);
   StepClock clock(s, call.stream);
   a.clock = clock.memory();
+  const auto start = [&] {
+    if (infeed)
+      launch_with_infeed(call.stream, shape, a, *infeed);
+    else
+      launch<section_kernel>(call.stream, shape, a);
+    if (!was_launched(call.stream)) return false;
+    if (s.ranks) s.ranks->started(call.stream);
+    return true;
+  };
   if (!s.plan.may_be_long) {
-    launch<section_kernel>(call.stream, shape, a);
-    if (was_launched(call.stream)) clock.read();
+    if (start()) clock.read();
     return;
   }
   // Holds the lock until the launch has ended, so that no other call launches the section on this stream.
@@ -171,11 +200,7 @@ void run_section(const KernelCall& call) {
   backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // an interrupted run may have left another value
   try {
     for (InterruptPoll interrupted;; interrupted()) {
-      if (infeed)
-        launch_with_infeed(call.stream, shape, a, *infeed);
-      else
-        launch<section_kernel>(call.stream, shape, a);
-      if (!was_launched(call.stream)) return;
+      if (!start()) return;
       backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
       if (go_on == 0) return clock.read();
       a.goes_on = 1;

@@ -76,7 +76,7 @@ enum StateWord : int {
 };
 inline constexpr unsigned kLeaves = 1u << 31;  // bit of kArrived
 // Why a launch stops: Fault::which.
-enum Stop : int { kBadLabel, kStuck };
+enum Stop : int { kBadLabel, kStuck, kStopped };
 inline constexpr unsigned kMostPolls = 1u << 26;
 
 struct Arguments {
@@ -87,8 +87,14 @@ struct Arguments {
   section::BlockClock* clock;           // per block: each position in its list, then the block itself; null: off
   unsigned long long most_nanoseconds;  // time after which the launch leaves its loops, to be relaunched; 0: never
   int goes_on;                          // continues where the last launch left
+  int rank;
+  unsigned launch;       // number of this launch, the same on all ranks
+  char* const* windows;  // of each sum over ranks in turn, on rank 0, 1, ...; null: there are none
   char* at[section::kMostBases];
 };
+
+// The word that is not 0 when the host has ended this rank's part of the job.
+LAMINA_DEVICE const unsigned* own_end(const Arguments& a) { return reinterpret_cast<const unsigned*>(a.windows[a.rank]); }
 
 LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
 LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
@@ -178,6 +184,9 @@ struct Block {
   }
 };
 
+// Whether a block may wait for another rank, which may be late: the host ends the job when it is too late.
+LAMINA_DEVICE bool waits_for_ranks(const Arguments& a) { return a.windows != nullptr && load_acquire_in_system(own_end(a)) == 0; }
+
 // Waits until `reached` accepts the word's value. False: the launch stops, because another block stopped it or the wait timed out.
 template <class F>
 LAMINA_DEVICE bool poll(const Block& b, const unsigned* word, const F& reached) {
@@ -186,6 +195,10 @@ LAMINA_DEVICE bool poll(const Block& b, const unsigned* word, const F& reached) 
   for (unsigned polls = 0; !reached(load_acquire(word)); ++polls) {
     if (load_acquire(abort) != 0) return false;
     if (polls == kMostPolls) {
+      if (waits_for_ranks(a)) {
+        polls = 0;
+        continue;
+      }
       report(a.faults, kStuck, b.list[b.position], 0, 0);
       atomic_cas(abort, 0u, 1u);
       return false;

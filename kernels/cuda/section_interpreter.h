@@ -1,6 +1,7 @@
 // Runs one step: reads what it does from the table at run time.
 #pragma once
 #include "kernels/cuda/section_elementwise.h"
+#include "kernels/cuda/section_ranks.h"
 #include "kernels/cuda/section_rows.h"
 #include "kernels/cuda/section_update.h"
 
@@ -19,6 +20,7 @@ LAMINA_DEVICE bool end_models(Block& b, StepKind kind, bool good) {
 }
 // False when the launch should stop.
 LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
+  if (section::is_of_ranks(s.kind)) return run_sum(b.arguments, b.current);
   bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
   const Rows models = b.models_of(s);
   const StepKind kind = s.kind;  // read again behind each barrier, shared memory would cost more

@@ -13,6 +13,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   const int* list = reinterpret_cast<const int*>(a.program + a.places.lists_at) + begin;
   Block b(a, list, count);
   clock_begin_block(b);
+  if (a.windows && block_index() == 0 && thread_index() == 0) report_stopped(a);
   begin_turns(b);
   bool first = a.goes_on != 0;
   if (first) {
@@ -87,9 +88,11 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     is_last = atomic_add(a.state + a.places.counters + kEnded, 1u) + 1 == block_count();
   }
   if (!sync_block_or(is_last)) return;
-  for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads) store_release(a.state + i, 0);
+  // A launch that was stopped is the last one with sums over ranks: it keeps the abort word (rank_sums.h).
+  for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads)
+    if (!a.windows || i != a.places.counters + kAbort) store_release(a.state + i, 0);
   if (a.places.loops > 0) keep_turns(b, go_on);
-  if (a.places.chunk > 0 && thread_index() == 0) store_release_to_host(a.state + a.places.counters + kLeft, 1);
+  if (a.places.chunk > 0 && thread_index() == 0) store_release_in_system(a.state + a.places.counters + kLeft, 1);
 }
 
 }  // namespace lamina::kernels::cuda::resident

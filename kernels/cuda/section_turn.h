@@ -50,7 +50,7 @@ LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
 LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
   const Arguments& a = b.arguments;
   const unsigned* words = a.state + a.places.counters;
-  while (load_acquire_from_host(words + kCome) <= unsigned(slice)) {
+  while (load_acquire_in_system(words + kCome) <= unsigned(slice)) {
     if (load_acquire(words + kAbort) != 0) return true;  // the barrier detects it too
     if (nanoseconds() - b.began > a.most_nanoseconds) return false;
     pause();
@@ -119,7 +119,7 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, bool first) {
       case Turn::again:
         jumps = ++t.iteration[l] < t.count[l] || turn.always;
         if (turn.infeed && block_index() == 0 && unsigned(t.iteration[l]) % unsigned(a.places.chunk) == 0)
-          store_release_to_host(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
+          store_release_in_system(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
         break;
       case Turn::branch: jumps = load_shared_between_blocks(b.data<const unsigned char>(b.all_operands()[turn.operand])) == 0; break;
       case Turn::leave: jumps = true; break;

@@ -35,11 +35,16 @@ class Part {
         if (!rows_of(s_.n).empty()) read(1, {0, 2}, true);
         return write(0, rows_of(s_.n));
       case StepKind::copy: return copy();
+      case StepKind::announce:
+        for (int64_t root = 0; root < s_.extras; ++root) read(0, {root * s_.n + chunks().begin, root * s_.n + chunks().end});
+        return;
+      case StepKind::collect: return write(0, chunks());
       default: return;
     }
   }
 
  private:
+  Span chunks() const { return {rows_.begin * kSumChunk, std::min<int64_t>(rows_.end * kSumChunk, s_.n)}; }
   Span rows_of(int64_t width) const { return {rows_.begin * width, rows_.end * width}; }
 
   // elements: per model

@@ -6,6 +6,18 @@
 
 namespace lamina::section {
 
+// The windows of a section's sums over ranks (rank_sums.h).
+class LAMINA_API RankMemory {
+ public:
+  virtual ~RankMemory() = default;
+  virtual int rank() const = 0;
+  // Before each launch, on all ranks: compares what they launch. The windows' addresses: of each sum in turn, on rank 0, 1, ...; the same
+  // for all launches.
+  virtual const std::vector<char*>& begin(Stream& stream, const std::vector<int64_t>& bytes) = 0;
+  // Behind each launch, which may wait for other ranks.
+  virtual void started(Stream& stream) = 0;
+};
+
 // Arguments of the section kernel: the plan, and its state on each device.
 struct LAMINA_API BlockSection {
   std::shared_ptr<const TableWithLoops> table;
@@ -16,9 +28,13 @@ struct LAMINA_API BlockSection {
     void* program = nullptr;    // plan.bytes
     uint32_t* state = nullptr;  // counters, number of blocks that have ended, the abort word, and where the next launch continues
     size_t state_bytes = 0;
+    char** windows = nullptr;  // addresses of RankMemory
+    size_t windows_bytes = 0;
     void* rings = nullptr;  // of the plan's infeed; and the stream that fills them
     Stream infeed_stream;
   };
+  std::shared_ptr<RankMemory> ranks;  // if it has sums over ranks
+  mutable uint32_t launches = 0;      // of such a section
   mutable Mutex mutex;
   mutable std::vector<OnDevice> copies;
   BlockSection() = default;

@@ -137,6 +137,20 @@ struct BlockCopy {
   int64_t row = 1;     // elements of an entry of the leading axis
   int64_t offset = 0;  // bytes in the result
 };
+// A window's first word is not 0 when the host has ended this rank's part of the job. Behind it are the flags of both buffers' chunks: the
+// number of the launch that has written the chunk.
+inline constexpr int kWindowFlags = 32;  // the first of them, on a line of its own
+// A value of a sum over ranks (rank_sums.h).
+struct BlockSum {
+  int32_t window = 0, ranks = 1;         // the sum's number
+  int32_t first_root = 0, roots = 0;     // of all ranks
+  int32_t flag = 0, flags = 0;           // word of the first chunk's flag in the first buffer; words of a buffer
+  int64_t at = 0, buffer = 0, root = 0;  // bytes of the first root in the first buffer; of a buffer; from a root to the rank's next
+};
+struct BlockRoot {
+  int32_t rank = 0, number = 0;  // among its rank's
+  int32_t joins = 0;             // how often to join the stack's two uppermost sums behind it
+};
 // A code is: numbers of inputs, constants, instructions, outputs and registers, and whether a register has 8 bytes; then the inputs' types:
 // input i is in register i; per constant its type and 8 bytes; per instruction op, type and result in one word, a, b and c, and the
 // register of its result; per output its register and type. a, b and c are registers, or ~i for constant i.
@@ -194,7 +208,8 @@ struct BlockProgram {
   int32_t turns_at = 0, targets_at = 0, movers_at = 0, tails_at = 0;   // turn t sends block b to targets[t * blocks + b] of its list
   int32_t operands_at = 0, waits_at = 0, copies_at = 0, codes_at = 0;  // bytes; steps come first
   int32_t lists_at = 0, starts_at = 0;                                 // block b runs steps lists[starts[b]] to lists[starts[b + 1] - 1]
-  int32_t chunk = 0;                                                   // slices copied from the host at a time; 0: none
+  int32_t sums_at = 0, roots_at = 0;
+  int32_t chunk = 0;  // slices copied from the host at a time; 0: none
 };
 
 }  // namespace lamina::section

@@ -49,6 +49,7 @@ std::string print(const BlockPlan& plan) {
       continue;
     }
     out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
+    if (is_of_ranks(s.kind)) out += cat(s.kind == StepKind::announce ? " to" : " from", " all ranks: value ", s.k);
     if (s.column_parts > 1) out += cat(", of which ", s.column_parts, " share the same rows");
     if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
     if (has_code(s) && s.link == LinkKind::none) out += cat(" by ", how(s));

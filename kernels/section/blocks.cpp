@@ -9,6 +9,7 @@
 #include "kernels/section/block_codes.h"
 #include "kernels/section/chains.h"
 #include "kernels/section/flatten.h"
+#include "kernels/section/rank_sums.h"
 #include "runtime/core/error.h"
 
 namespace lamina::section {
@@ -41,12 +42,13 @@ int64_t column_tiles(const Step& s) {
 // How many blocks this update justifies.
 int64_t blocks_worth(const Step& s) {
   if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows) * column_tiles(s);
+  if (is_of_ranks(s.kind)) return s.rows;
   constexpr int64_t worth_a_block = 5120;  // elements
   return std::clamp<int64_t>(int64_t(s.rows) * s.n / worth_a_block, 1, 16);
 }
-// Updates have no batch rows; they are shared by tiles.
+// Updates and sums over ranks have no batch rows; they are shared by tiles.
 bool is_update(const Step& s) {
-  return s.partition == Partition::tiles && (s.kind == StepKind::dense_update || s.kind == StepKind::elementwise);
+  return s.partition == Partition::tiles && (s.kind == StepKind::dense_update || s.kind == StepKind::elementwise || is_of_ranks(s.kind));
 }
 
 class Planner {
@@ -335,6 +337,10 @@ class Planner {
     p.waits_at = append(plan_.waits);
     p.copies_at = append(copies_);
     p.codes_at = append(codes_);
+    const WindowLayout windows = layout_of(table_.sums);
+    p.sums_at = append(windows.values);
+    p.roots_at = append(windows.roots);
+    plan_.windows = windows.bytes;
     p.loops = flat_.loops, p.movers = int32_t(flat_.movers.size());
     p.turns_at = append(flat_.turns);
     p.movers_at = append(flat_.movers);

@@ -44,7 +44,8 @@ struct BlockPlan {
     std::vector<Stack> stacks;
     int64_t bytes = 0;  // of the rings
   } infeed;
-  bool may_be_long = false;  // loops may exceed a launch's time limit: the launch then returns and is continued by another one
+  std::vector<int64_t> windows;  // per sum over ranks: bytes
+  bool may_be_long = false;      // loops may exceed a launch's time limit: the launch then returns and is continued by another one
 };
 
 // Why a GPU cannot run this step, whose programs are in `codes`; null if it can. For a loop or branch, `nested` is its content.

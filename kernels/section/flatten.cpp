@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "kernels/section/access.h"
+#include "kernels/section/rank_sums.h"
 #include "runtime/core/error.h"
 
 namespace lamina::section {
@@ -25,6 +26,7 @@ class Flattener {
   Flat run() {
     std::vector<int> same(out_.buffers.size());
     for (size_t i = 0; i < same.size(); ++i) same[i] = int(i);
+    out_.table.sums = outer_.sums;
     add_table(outer_, same);
     // Nothing follows: the end of the launch is a barrier too.
     if (last_is(Turn::meet)) drop_turn();
@@ -83,6 +85,10 @@ class Flattener {
         add_nested(*table.nested.at(size_t(step.code)), own, size_t(step.ins));
         continue;
       }
+      if (step.kind == StepKind::all_reduce) {
+        add_sum(step, own);
+        continue;
+      }
       const int first = int(out_.table.operands.size());
       for (int i = 0; i < step.ins + step.outs; ++i) {
         Operand o = table.operands[size_t(i < step.ins ? step.first_in + i : step.first_out + i - step.ins)];
@@ -94,6 +100,24 @@ class Flattener {
       if (step.code2 >= 0) step.code2 += codes;
       add_step(step, 0, number < table.names.size() ? table.names[number].text() : "");
     }
+  }
+
+  void add_sum(const Step& step, const std::vector<int>& own) {
+    int first = 0;  // of its values
+    for (int32_t s = 0; s < step.k; ++s) first += int(outer_.sums[size_t(s)].counts.size());
+    for (const StepKind kind : {StepKind::announce, StepKind::collect})
+      for (int i = 0; i < step.ins; ++i) {
+        const View& roots = out_.buffers[size_t(own[size_t(i)])].view;
+        const int64_t count = outer_.sums[size_t(step.k)].counts[size_t(i)];
+        Step part{.kind = kind, .partition = Partition::tiles, .rows = chunks_of(count), .k = first + i, .n = int32_t(count)};
+        if (kind == StepKind::announce) {
+          part.ins = 1, part.extras = int32_t(roots.shape[0]);
+          part.first_in = part.first_out = operand(own[size_t(i)]);
+        } else {
+          part.outs = 1, part.first_in = part.first_out = operand(own[size_t(step.ins + i)]);
+        }
+        add_step(part);
+      }
   }
 
   void add_nested(const Nested& nested, const std::vector<int>& own, size_t ins) {
@@ -219,6 +243,16 @@ bool depend(const Flat& flat, const std::vector<Access>& a, const std::vector<Ac
   return false;
 }
 
+// Puts steps, numbered as they are, into another order.
+void reorder(Flat& flat, const std::vector<size_t>& order) {
+  const auto permute = [&](auto& values) {
+    if (values.empty()) return;
+    const auto before = values;
+    for (size_t i = 0; i < order.size(); ++i) values[i] = before[order[i]];
+  };
+  permute(flat.table.steps), permute(flat.names), permute(flat.copied);
+}
+
 // An ensemble's models belong to one block each, products and updates: an update goes behind the steps that do not depend on it, so that
 // products follow each other (chains.h).
 void put_off_updates(Flat& flat) {
@@ -243,12 +277,38 @@ void put_off_updates(Flat& flat) {
     order.insert(order.end(), late.begin(), late.end());
     if (i < steps.size()) order.push_back(i++);
   }
-  const auto permute = [&](auto& values) {
-    if (values.empty()) return;
-    const auto before = values;
-    for (size_t i = 0; i < order.size(); ++i) values[i] = before[order[i]];
-  };
-  permute(steps), permute(flat.names), permute(flat.copied);
+  reorder(flat, order);
+}
+
+// Moves steps of a kind of their run: announcements right behind the step that makes their value, collections right before the step that
+// needs their result.
+void move_steps(Flat& flat, StepKind kind) {
+  const std::vector<Step>& steps = flat.table.steps;
+  std::vector<std::vector<Access>> accesses(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) accesses_of(flat.table, steps[i], accesses[i]);
+  const bool back = kind == StepKind::collect;
+  std::vector<std::vector<size_t>> at(steps.size() + 1);  // before which step they go
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind != kind) continue;
+    size_t to = i;
+    const auto may_pass = [&](size_t other) { return steps[other].kind != StepKind::loop && !depend(flat, accesses[other], accesses[i]); };
+    while (back && to + 1 < steps.size() && may_pass(to + 1)) ++to;
+    while (!back && to > 0 && may_pass(to - 1)) --to;
+    at[back ? to + 1 : to].push_back(i);
+  }
+  std::vector<size_t> order;
+  for (size_t i = 0; i <= steps.size(); ++i) {
+    order.insert(order.end(), at[i].begin(), at[i].end());
+    if (i < steps.size() && steps[i].kind != kind) order.push_back(i);
+  }
+  reorder(flat, order);
+}
+
+// Ranks tell each other what they have as early, and wait for each other as late, as they can.
+void spread_sums(Flat& flat) {
+  if (flat.table.sums.empty()) return;
+  move_steps(flat, StepKind::announce);
+  move_steps(flat, StepKind::collect);
 }
 
 // A copy with as many rows as others are shared by is shared by rows too, so that no block waits for a slice of columns. Its result's rows
@@ -282,6 +342,7 @@ void share_copies(Flat& flat) {
 Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) {
   Flat out = Flattener(table, ranges, views).run();
   put_off_updates(out);
+  spread_sums(out);
   share_copies(out);
   return out;
 }

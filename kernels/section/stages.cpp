@@ -273,12 +273,12 @@ struct Uses {
   bool is_local = true;          // only they do, row by row
   std::vector<int32_t> buffers;  // that are this value
 };
-using Memory = std::tuple<int, int64_t, int64_t>;  // space, begin and end
-int64_t bytes_of(const Memory& memory) { return std::get<2>(memory) - std::get<1>(memory); }
+using Stretch = std::tuple<int, int64_t, int64_t>;  // space, begin and end
+int64_t bytes_of(const Stretch& memory) { return std::get<2>(memory) - std::get<1>(memory); }
 
-std::map<Memory, Uses> local_values(const std::vector<Chunks::Item>& items, const Table& table, const std::vector<OperandRange>& ranges) {
-  std::map<Memory, Uses> values;
-  std::vector<std::map<Memory, Uses>::iterator> numbered;
+std::map<Stretch, Uses> local_values(const std::vector<Chunks::Item>& items, const Table& table, const std::vector<OperandRange>& ranges) {
+  std::map<Stretch, Uses> values;
+  std::vector<std::map<Stretch, Uses>::iterator> numbered;
   RangeIndex index;
   std::vector<int32_t> item_of(table.steps.size(), -1);
   for (size_t i = 0; i < items.size(); ++i) item_of[size_t(items[i].step)] = int32_t(i);

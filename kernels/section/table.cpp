@@ -56,6 +56,7 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
     case StepKind::reduce: out << ' ' << name(s.reduction) << " [" << s.rows << ',' << s.n << "] to" << suffix(s.reduced); break;
     case StepKind::dropout: out << " [" << s.rows << ',' << s.n << "] rate " << s.scalar; break;
     case StepKind::copy: break;
+    case StepKind::all_reduce: out << " over " << table.sums.at(size_t(s.k)).roots.size() << " ranks"; break;
     case StepKind::loop:
     case StepKind::branch: out << ' ' << s.code; break;  // its number
     default: out << " [" << s.rows << ',' << s.n << ']'; break;
@@ -101,6 +102,9 @@ const char* name(StepKind kind) {
     case StepKind::sparse_cross_entropy: return "sparse_cross_entropy";
     case StepKind::dropout: return "dropout";
     case StepKind::copy: return "copy";
+    case StepKind::all_reduce: return "all_reduce";
+    case StepKind::announce: return "announce";
+    case StepKind::collect: return "collect";
     case StepKind::loop: return "loop";
     case StepKind::branch: return "branch";
   }

@@ -24,11 +24,15 @@ enum class StepKind : uint8_t {
   dropout,               // in: x state[2]                                out: y
   copy,                  // in: x (any strides)                           out: y; or in: several, out: y and the part of y that is each
                          // input's. What is in no part is 0; a step writes the parts through y alone
+  all_reduce,            // of sums[k]; flatten.h makes the next two of each value        in: roots...    out: sums...
+  announce,              // shows the other ranks this one's `extras` roots of value k, of n elements in `rows` chunks    in: roots
+  collect,               // waits for the roots of all ranks, and adds them               out: sum
   loop,                  // in, out: as the node's; its body is Nested
   branch,
 };
 
 constexpr bool is_product(StepKind kind) { return kind == StepKind::dense || kind == StepKind::dense_grad_input; }
+constexpr bool is_of_ranks(StepKind kind) { return kind == StepKind::announce || kind == StepKind::collect; }
 
 enum class Activation : uint8_t {
   none,
@@ -76,7 +80,7 @@ struct Step {
   uint8_t has_mask = 0;            // dense_grad_input: whether there is a y
   int32_t rows = 0, k = 0, n = 0;  // dropout: k is the number of its first element among those of the draw
   int32_t code = -1, code2 = -1;   // into Table::codes
-  int32_t extras = 0;              // dense_update: how many inputs after x and dz belong to code
+  int32_t extras = 0;              // dense_update: how many inputs after x and dz belong to code; announce: this rank's roots
   float scalar = 0;                // dropout: the rate; an activation's alpha
   int32_t first_in = 0, ins = 0;   // into Table::operands
   int32_t first_out = 0, outs = 0;
@@ -90,12 +94,24 @@ struct Operand {
   int32_t model_stride = 0;  // elements from one model's part to the next; 0: shared by all models
 };
 
+// An all_reduce in a launch: values of f32, whose roots (runtime/dist/tree.h) each rank writes to its window, memory that all ranks read.
+struct RankSum {
+  std::string name;  // which the ranks compare
+  int64_t shards = 1;
+  std::vector<int32_t> roots;   // per rank
+  std::vector<uint8_t> joins;   // of the roots of all ranks (kernels/tree_sum.h)
+  std::vector<int64_t> counts;  // per value: elements
+};
+inline constexpr int kSumChunk = 1024;    // elements that are announced at once
+inline constexpr int kMostSumRoots = 64;  // of all ranks
+
 class Ways;
 
 struct Table {
   std::vector<Step> steps;
   std::vector<Operand> operands;
   std::vector<kernels::ElementwiseCode> codes;
+  std::vector<RankSum> sums;
   std::vector<SourceLine> lines;  // per step: the user's line, which run_section adds to Errors. May be empty.
   int threads = 1;                // that the plan was made for
   double flops = 0;

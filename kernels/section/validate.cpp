@@ -96,6 +96,11 @@ class TableValidator {
         counts(2, 1);
         require(s.scalar >= 0 && s.scalar < 1, "has a rate that is not in [0, 1)");
         break;
+      case StepKind::all_reduce:
+        require(s.k >= 0 && size_t(s.k) < table_.sums.size(), "names a sum that is not there");
+        counts(int(table_.sums[size_t(s.k)].counts.size()), int(table_.sums[size_t(s.k)].counts.size()));
+        require(s.partition == Partition::one, "cannot be shared");
+        break;
       case StepKind::loop:
       case StepKind::branch:
         require(s.code >= 0, "has no body");

@@ -13,6 +13,7 @@
 #include "kernels/section/block_access.h"
 #include "kernels/section/chains.h"
 #include "kernels/section/flatten.h"
+#include "kernels/section/rank_sums.h"
 #include "kernels/section/touches.h"
 #include "runtime/core/error.h"
 
@@ -30,6 +31,7 @@ class PlanValidator {
     check_places();
     for (size_t i = 0; i < count_; ++i) check_step(i);
     check_counters();
+    check_sums();
     for (int b = 0; b < p_.blocks; ++b) check_list(b);
     go_on_from(0, false);
     for (size_t t = 0; t < turns_.size(); ++t)
@@ -162,6 +164,18 @@ class PlanValidator {
         for (int r = flat_.run_of[size_t(turns_[t].target)]; r <= int(t); ++r) repeats_[size_t(r)] = true;
   }
 
+  void check_sums() {
+    const WindowLayout windows = layout_of(table_.sums);
+    const BlockSum* values = table_at<BlockSum>(p_.sums_at, windows.values.size(), "values of sums");
+    const BlockRoot* roots = table_at<BlockRoot>(p_.roots_at, windows.roots.size(), "roots of sums");
+    require(windows.values.empty() || (std::memcmp(values, windows.values.data(), windows.values.size() * sizeof(BlockSum)) == 0 &&
+                                       std::memcmp(roots, windows.roots.data(), windows.roots.size() * sizeof(BlockRoot)) == 0),
+            "its sums over ranks are not the table's");
+    require(plan_.windows == windows.bytes, "its windows have other lengths than its sums");
+    const char* why = why_not_sums({steps_, count_}, table_.sums, repeats_, announced_by_);
+    require(!why, cat("of its sums over ranks, ", why ? why : ""));
+  }
+
   // Each run's steps of the block, in any order, followed by its turn; targets are starts of runs or turns.
   void check_list(int b) {
     const int32_t* list = lists_ + starts_[b];
@@ -179,6 +193,12 @@ class PlanValidator {
       run_lists_.push_back(given);
       std::sort(given.begin(), given.end());
       require(given == wanted, cat("block ", b, " has other steps in run ", r, " than the plan says"));
+      int before = -1;
+      for (int i : run_lists_.back()) {
+        if (!is_of_ranks(steps_[i].kind)) continue;
+        require(i > before, cat("block ", b, " has sums over ranks in another order than the plan"));
+        before = i;
+      }
       check_chains(b, run_lists_.back());
       if (r == turns_.size()) break;
       require(at < length && list[at] == turn_steps_[r], cat("block ", b, " has no turn ", r));
@@ -323,8 +343,8 @@ class PlanValidator {
     clocks_.assign(1, Clock(blocks));
     clock_of_.assign(blocks, {});
     done_.assign(blocks, 0);
-    reached_.assign(size_t(p_.counters), 0);
-    std::vector<std::vector<int>> watching(size_t(p_.counters));
+    reached_.assign(size_t(p_.counters) + announced_by_.size(), 0);
+    std::vector<std::vector<int>> watching(reached_.size());
     std::vector<int> ready;
     for (size_t b = blocks; b-- > 0;) ready.push_back(int(b));
     while (!ready.empty()) {
@@ -332,18 +352,24 @@ class PlanValidator {
       ready.pop_back();
       for (auto& order = order_[b]; size_t(done_[b]) < order.size(); ++done_[b]) {
         const BlockStep& s = steps_[order[size_t(done_[b])]];
-        const BlockWait* missing = nullptr;
-        for (int w = 0; w < s.waits && !missing; ++w)
-          if (reached_[size_t(waits_[s.first_wait + w].counter)] < waits_[s.first_wait + w].until) missing = &waits_[s.first_wait + w];
-        if (missing) {
-          watching[size_t(missing->counter)].push_back(int(b));
+        int missing = -1;  // counter
+        for (int w = 0; w < s.waits && missing < 0; ++w)
+          if (const BlockWait& wait = waits_[s.first_wait + w]; reached_[size_t(wait.counter)] < wait.until) missing = wait.counter;
+        // All ranks walk alike here, so another one's announcement comes when this one's does.
+        if (s.kind == StepKind::collect && missing < 0 && reached_[size_t(p_.counters + s.k)] < steps_[announced_by_[size_t(s.k)]].blocks)
+          missing = p_.counters + s.k;
+        if (missing >= 0) {
+          watching[size_t(missing)].push_back(int(b));
           break;
         }
         clock_of_[b].push_back(learn(s, int(b)));
-        if (s.signal < 0) continue;
-        ++reached_[size_t(s.signal)];
-        ready.insert(ready.end(), watching[size_t(s.signal)].begin(), watching[size_t(s.signal)].end());
-        watching[size_t(s.signal)].clear();
+        const auto raise = [&](int counter) {
+          ++reached_[size_t(counter)];
+          ready.insert(ready.end(), watching[size_t(counter)].begin(), watching[size_t(counter)].end());
+          watching[size_t(counter)].clear();
+        };
+        if (s.kind == StepKind::announce) raise(p_.counters + s.k);
+        if (s.signal >= 0) raise(s.signal);
       }
     }
     for (size_t b = 0; b < blocks; ++b)
@@ -358,7 +384,7 @@ class PlanValidator {
         fail(cat(step_text(step), " of block ", b, " waits until counter ", wait.counter, " is ", wait.until,
                  ", which never comes further than ", reached_[size_t(wait.counter)]));
     }
-    fail(cat(step_text(step), " of block ", b, " is never taken"));
+    fail(cat(step_text(step), " of block ", b, " is never taken: it waits for what its own rank announces behind it"));
   }
   // Number of this path's arrivals that a satisfied wait implies. A wait for fewer than there are needs none after some iterations.
   int sure_arrivals(const BlockStep& s, const BlockWait& wait) const {
@@ -574,6 +600,7 @@ class PlanValidator {
   std::vector<std::vector<int>> raisers_;    // per counter: steps
   std::vector<int> arrivals_;                // per counter, per execution of its run
   std::vector<bool> repeats_;                // per run: whether it is inside a loop
+  std::vector<int> announced_by_;            // per value of sums over ranks: a step
 
   std::set<std::vector<int>> chains_;  // checked ones
   std::vector<int> chain_of_;          // per product: its chain's first

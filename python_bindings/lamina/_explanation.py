@@ -16,7 +16,7 @@ class Explanation(str):
     was made for the device passed to explain(), and nothing ran. placements: under lm.device("auto") the placements that were compared,
     the one taken first, as (name, modelled microseconds or None, why), else []. modelled_us: of a call, by the simulator; None without device= or "auto".
     ranks: with count=, a dict: what joins the ranks, rows, gradient_bytes, one_device_us, faster ("ranks" or "one device"), and ways to sum the gradients, each with its
-    name, number of sums, step_us, the exposed_us of them by which the sums prolong the step, and whether it is built. All times are modelled. Else None.
+    name, number of sums, step_us, and the exposed_us of them by which the sums prolong the step. All times are modelled. Else None.
     """
 
     def __new__(cls, text: str, data: dict):

@@ -34,21 +34,24 @@ def explain(function, args, kwargs, device, count, hosts):
            if shape and shape[0] == rows else leaf for leaf, shape in zip(leaves, shapes)]
     own_args, own_kwargs = unflatten(structure, cut)
     whole = function.explain(*args, **kwargs, device=device)
-    own = function.explain(*own_args, **own_kwargs, device=device)
+    alone = function.explain(*own_args, **own_kwargs, device=device)
+    own = alone if count == 1 else _core.distributed.explain_rank(function.get_concrete_function(*args, **kwargs), rows, device, count, hosts)
+    exchanges = sum(launch["name"].startswith("all_") for launch in own.launches)
     trained = [v for v in function.get_concrete_function(*own_args, **own_kwargs)._assigned if v.trainable and not re.match("u?int|bool", str(v.dtype))]
     gradients = [float(_elements(v.shape) * _bytes_each(v.dtype)) for v in reversed(trained)]
-    joined, ways = _core.distributed.modelled_steps(device, count, hosts, own.modelled_us, gradients if count > 1 else [])
-    best = min((way for way in ways if way[4]), key=lambda way: way[2])
+    in_launch = any("announce" in detail for launch in own.launches for detail in launch["details"])
+    joined, ways = _core.distributed.modelled_steps(device, count, hosts, alone.modelled_us, gradients if count > 1 else [], in_launch)
+    best = min(ways, key=lambda way: way[2])
     lines = [f"{joined}; every time here is modelled: launches by what one H200 showed, links as published",
              f"  rows: {rows}, {mine} a rank; gradients: {sum(gradients):,.0f} bytes of {len(gradients)} Variables",
-             f"  launches a rank and step, without sums: {len(own.launches)}",
+             f"  launches a rank and step: {len(own.launches)}" + (", which sums over the ranks, too" if in_launch and not exchanges else f", of which {exchanges} exchange sums or rows" if exchanges else ""),
              f"  one device, all rows: {whole.modelled_us:.1f} us modelled"]
-    lines += [f"  {name}, {sums} {'sum' if sums == 1 else 'sums'}: {us:.1f} us modelled, of which {exposed:.1f} us exposed communication modelled{'' if built else '; not built yet'}"
-              for name, sums, us, exposed, built in ways]
+    lines += [f"  {name}, {sums} {'sum' if sums == 1 else 'sums'}: {us:.1f} us modelled, of which {exposed:.1f} us exposed communication modelled"
+              for name, sums, us, exposed in ways]
     lines.append(f"  {f'{count} ranks are' if best[2] < whole.modelled_us else 'one device is'} faster, {max(best[2], whole.modelled_us) / min(best[2], whole.modelled_us):.2f} times as modelled")
     made = type(own)("\n".join(lines) + "\n\nthe program of one rank\n" + own, {k: v for k, v in vars(own).items() if k != "predicted_us"} | {
         "ranks": {"joined": joined, "count": count, "hosts": hosts, "rows": rows, "rows_of_a_rank": mine, "gradient_bytes": sum(gradients), "one_device_us": whole.modelled_us,
-                  "ways": [dict(zip(("name", "sums", "step_us", "exposed_us", "built"), way)) for way in ways], "faster": "ranks" if best[2] < whole.modelled_us else "one device"}})
+                  "ways": [dict(zip(("name", "sums", "step_us", "exposed_us"), way)) for way in ways], "faster": "ranks" if best[2] < whole.modelled_us else "one device"}})
     made.summary = "\n".join(lines)
     return made
 
@@ -108,7 +111,7 @@ def plan(program, devices, nodes, as_json, out=None):
     if nodes < 1:
         raise errors.InvalidArgument(f"plan: --nodes {nodes}", "the command line", "there is at least one")
     each, device = _devices(devices)
-    _core.distributed.modelled_steps(device, 1, 1, 1.0, [])  # the card's name is known
+    _core.distributed.modelled_steps(device, 1, 1, 1.0, [], False)  # the card's name is known
     try:
         function, args, kwargs = first_step(program[0], program[1:])
     except OSError as problem:

@@ -10,6 +10,7 @@
 #include "graph/functions/collectives.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/function.h"
 #include "runtime/dist/collectives.h"
 #include "runtime/dist/stop.h"
 #include "runtime/dist/world.h"
@@ -238,21 +239,27 @@ void bind_distributed(nb::module_& root) {
       nb::arg("x"));
   m.def(
       "modelled_steps",
-      [](const std::string& device, int count, int hosts, double microseconds, std::vector<double> gradients) {
+      [](const std::string& device, int count, int hosts, double microseconds, std::vector<double> gradients, bool in_launch) {
         const cost::Ranks ranks{parse_device(device), count, hosts};
         const cost::Step step{microseconds, std::move(gradients)};
         nb::list out;
         for (const cost::Exchange e : {cost::Exchange::in_launch, cost::Exchange::beside, cost::Exchange::after}) {
-          if (e == cost::Exchange::in_launch && !cost::reach_memory(ranks)) continue;
+          if (e == cost::Exchange::in_launch && !in_launch) continue;
           const cost::StepTime t = cost::step_time(step, ranks, e);
-          out.append(nb::make_tuple(cost::name(e), t.sums, t.microseconds, t.exposed, e != cost::Exchange::in_launch));
+          out.append(nb::make_tuple(cost::name(e), t.sums, t.microseconds, t.exposed));
         }
         return nb::make_tuple(cost::text(ranks), out);
       },
-      nb::arg("device"), nb::arg("count"), nb::arg("hosts"), nb::arg("microseconds"), nb::arg("gradients"),
-      "What joins the ranks, and (how gradients are summed, in how many sums, microseconds of a step, of which exposed, whether Lamina can "
-      "do "
-      "it) for each way, modelled.");
+      nb::arg("device"), nb::arg("count"), nb::arg("hosts"), nb::arg("microseconds"), nb::arg("gradients"), nb::arg("in_launch"),
+      "What joins the ranks, and (how gradients are summed, in how many sums, microseconds of a step, of which exposed) for each way, "
+      "modelled. in_launch: whether a step's launch sums by itself.");
+  m.def(
+      "explain_rank",
+      [](nb::handle function, int64_t rows, const std::string& device, int count, int hosts) {
+        return to_python(dist::explain_rank(*instance<Concrete>(function).function, rows, {parse_device(device), count, hosts}));
+      },
+      nb::arg("function"), nb::arg("rows"), nb::arg("device"), nb::arg("count"), nb::arg("hosts"),
+      "The Explanation of the first rank's part of a step that was traced for a whole batch.");
   m.def(
       "measured_sums",
       [] {

@@ -1,5 +1,7 @@
 #include "runtime/cuda/nccl.h"
 
+#include <type_traits>
+
 #include "runtime/core/error.h"
 
 namespace lamina::cuda {
@@ -29,6 +31,13 @@ NcclApi load_nccl(const Loader& loader) {
   require_symbol(name, loader, library, "ncclAllReduce", api.all_reduce);
   require_symbol(name, loader, library, "ncclGetErrorString", api.status_text);
   require_symbol(name, loader, library, "ncclGetLastError", api.last_error);
+  const auto find = [&](const char* symbol, auto*& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(loader.symbol(library, symbol));
+    return function != nullptr;
+  };
+  if (!(find("ncclGetPeerDevicePointer", api.peer_pointer) && find("ncclMemAlloc", api.mem_alloc) && find("ncclMemFree", api.mem_free) &&
+        find("ncclCommWindowRegister", api.register_window) && find("ncclCommWindowDeregister", api.deregister_window)))
+    api.peer_pointer = nullptr;
   return api;
 }
 

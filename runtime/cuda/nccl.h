@@ -29,6 +29,7 @@ inline constexpr int kSuccess = 0, kCudaError = 1, kSystemError = 2, kInternalEr
                      kInProgress = 7;                         // ncclResult_t
 inline constexpr int kUint8 = 1, kFloat32 = 7, kFloat64 = 8;  // ncclDataType_t: data move as bytes
 inline constexpr int kSum = 0;                                // ncclRedOp_t
+inline constexpr int kSymmetric = 1;                          // NCCL_WIN_COLL_SYMMETRIC
 
 // NCCL has no status for out of memory: it reports a CUDA error (device) or a system error (host); `said`, its message, tells.
 inline bool no_memory(int status, std::string_view said) {
@@ -57,6 +58,13 @@ struct NcclApi {
   int (*all_reduce)(const void* in, void* out, size_t count, int type, int op, void* communicator, void* stream);
   const char* (*status_text)(int status);
   const char* (*last_error)(void* communicator);  // may be null; for the whole process, whatever the communicator
+  // Windows, memory that the other ranks' kernels may read. peer_pointer is null if one is missing:
+  // it came with NCCL 2.29, and its type is declared by hand, because earlier headers do not have it.
+  int (*mem_alloc)(void** data, size_t bytes);
+  int (*mem_free)(void* data);
+  int (*register_window)(void* communicator, void* data, size_t bytes, void** window, int flags);  // collective; null: not supported
+  int (*deregister_window)(void* communicator, void* window);
+  int (*peer_pointer)(void* window, size_t offset, int peer, void** data);  // null: this GPU does not reach that rank's
 };
 // Throws device, with every path that was tried, when the library is missing.
 NcclApi load_nccl(const Loader& loader);

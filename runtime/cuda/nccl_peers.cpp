@@ -13,6 +13,7 @@ namespace lamina::cuda {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{2};  // between looks at what has been started
+constexpr size_t kWindowAlignment = 4096;      // NCCL_WIN_REQUIRED_ALIGNMENT
 
 // Statuses of calls that have started something.
 bool is_started(int status) { return status == nccl::kSuccess || status == nccl::kInProgress; }
@@ -108,11 +109,21 @@ NcclPeers::~NcclPeers() {
   }
   watch_.join();
   for (Event& e : free_events_) backend_.destroy_event(e);
+  try {
+    if (stopping_.backend) backend_.synchronize(stopping_), backend_.destroy_stream(stopping_);
+  } catch (...) {  // the device has failed
+  }
+  for (const Window& w : windows_)
+    if (w.data) api_.mem_free(w.data);
 }
 
 // Waits for all ranks' work. A collective.
 void NcclPeers::finish() {
   const CurrentDevice current(backend_.api(), join_.device);
+  // Calls that read windows have ended on all ranks before these meet at the job's end.
+  for (const Window& w : windows_)
+    if (w.handle) require_status(api_.deregister_window(communicator_, w.handle), "ncclCommWindowDeregister", "");
+  settle("ncclCommWindowDeregister", "");
   require_status(api_.finalize(communicator_), "ncclCommFinalize", "");
   settle("ncclCommFinalize", "");
   while (!started_.empty()) {
@@ -242,6 +253,45 @@ void NcclPeers::sum(Stream& stream, DType dtype, void* data, int64_t count, cons
   });
 }
 
+void NcclPeers::watch(Stream& stream, const std::string& what) {
+  start(stream, what, [] {});
+}
+
+std::vector<char*> NcclPeers::window(Stream& stream, size_t bytes, const std::string& what) {
+  std::vector<char*> out;
+  start(stream, what, [&] { out = make_window(stream, bytes, what); });
+  return out;
+}
+
+std::vector<char*> NcclPeers::make_window(Stream& stream, size_t bytes, const std::string& what) {
+  if (!stopping_.backend) stopping_ = backend_.create_stream(join_.device);
+  const size_t room = (bytes + kWindowAlignment - 1) / kWindowAlignment * kWindowAlignment;
+  Window& made = windows_.emplace_back();
+  require_status(api_.mem_alloc(&made.data, room), "ncclMemAlloc", what);
+  const std::vector<char> zeros(room);
+  backend_.copy(stream, made.data, zeros.data(), room, CopyKind::to_device);
+  backend_.synchronize(stream);
+  require_status(api_.register_window(communicator_, made.data, room, &made.handle, nccl::kSymmetric), "ncclCommWindowRegister", what);
+  settle("ncclCommWindowRegister", what);
+  std::vector<char*> out;
+  for (int rank = 0; rank < join_.ranks && made.handle; ++rank) {
+    void* at = made.data;  // NCCL has another address for this rank's own
+    if (rank != join_.rank) require_status(api_.peer_pointer(made.handle, 0, rank, &at), "ncclGetPeerDevicePointer", what);
+    if (!at) return {};
+    out.push_back(static_cast<char*>(at));
+  }
+  return out;
+}
+
+// Kernels that wait for other ranks look at the first word of this rank's windows.
+void NcclPeers::stop_kernels() noexcept {
+  static constexpr uint32_t stop = 1;
+  for (const Window& w : windows_) try {
+      if (w.data) backend_.copy(stopping_, w.data, &stop, sizeof stop, CopyKind::to_device);
+    } catch (...) {  // the device has failed: nothing waits there
+    }
+}
+
 void NcclPeers::abort(const Error& why) {
   const std::lock_guard lock(mutex_);
   if (!why_ended_) end(why);
@@ -251,6 +301,7 @@ void NcclPeers::abort(const Error& why) {
 void NcclPeers::end(const Error& why) noexcept {
   why_ended_.emplace(why);
   for (Started& s : started_) backend_.keep_error(s.stream, why);
+  stop_kernels();
   if (communicator_) api_.abort(std::exchange(communicator_, nullptr));
   for (Started& s : started_) forget(s);
   started_.clear();

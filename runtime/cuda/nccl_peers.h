@@ -30,6 +30,9 @@ class NcclPeers final : public Peers {
   void all_gather(Stream& stream, const void* own, void* all, size_t bytes, const std::string& what) override;
   void broadcast(Stream& stream, void* data, size_t bytes, int root, const std::string& what) override;
   void sum(Stream& stream, DType dtype, void* data, int64_t count, const std::string& what) override;
+  bool has_windows() const override { return api_.peer_pointer != nullptr; }
+  std::vector<char*> window(Stream& stream, size_t bytes, const std::string& what) override;
+  void watch(Stream& stream, const std::string& what) override;
   void abort(const Error& why) override;
 
  private:
@@ -43,6 +46,12 @@ class NcclPeers final : public Peers {
     bool warned = false;
   };
 
+  struct Window {
+    void* data = nullptr;
+    void* handle = nullptr;  // NCCL's
+  };
+  std::vector<char*> make_window(Stream& stream, size_t bytes, const std::string& what);
+  void stop_kernels() noexcept;
   void start(Stream& stream, const std::string& what, const std::function<void()>& calls);
   void require_status(int status, const char* call, const std::string& what) const;
   void settle(const char* call, const std::string& what);
@@ -62,6 +71,8 @@ class NcclPeers final : public Peers {
   Mutex mutex_;           // held during a call
   Condition changed_;
   void* communicator_ = nullptr;
+  std::vector<Window> windows_;
+  Stream stopping_;  // on which the host stops kernels that wait in windows
   std::deque<Started> started_;
   std::vector<Event> free_events_;
   std::optional<Error> why_ended_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
@@ -56,6 +57,14 @@ class Peers {
   virtual void broadcast(Stream& stream, void* data, size_t bytes, int root, const std::string& what) = 0;
   // Of all ranks' f32 or f64, in place, in the library's order.
   virtual void sum(Stream& stream, DType dtype, void* data, int64_t count, const std::string& what) = 0;
+
+  // Whether window() may be called: on all ranks, or on none.
+  virtual bool has_windows() const = 0;
+  // Memory of this device, zeroed, that kernels of the other ranks' devices read: its address on each rank, in the order of ranks. Empty
+  // where this device does not reach all of them. It lives as long as this. A failure sets its first word to 1.
+  virtual std::vector<char*> window(Stream& stream, size_t bytes, const std::string& what) = 0;
+  // Watches what the stream does now, which may wait for other ranks, as if it were an exchange.
+  virtual void watch(Stream& stream, const std::string& what) = 0;
 
   // Ends this rank's part: work that waits for others leaves. Later calls throw `why`.
   virtual void abort(const Error& why) = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/device/backend.h"
 #include "runtime/dist/checked_call.h"
 
 namespace lamina::distributed {
@@ -196,19 +197,51 @@ void end(Communicator& c) {
 
 Range leaves_of(const Communicator& c, int64_t shards) { return part_of(shards, c.size(), c.rank()); }
 
+namespace {
+bool is_by_library(const SumOf& sum) { return !sum.reproducible && is_floating(sum.dtype); }
+Entry entry_of(const SumOf& sum) {
+  return {.op = Op::all_reduce,
+          .dtype = sum.dtype,
+          .shards = is_by_library(sum) ? 0 : int32_t(sum.shards),
+          .count = sum.count,
+          .bytes = sum.count * int64_t(size_of(sum.dtype))};
+}
+}  // namespace
+
+void compare_sum(Communicator& c, const SumOf& sum, Subject subject) {
+  check_sum("all_reduce", c, sum, subject);
+  const CheckedCall call(c, entry_of(sum), subject);
+}
+
+std::vector<char*> window(const Place& at, int64_t bytes, Subject subject) {
+  Communicator& c = at.ranks();
+  const CheckedCall call(c, {.op = Op::window, .dtype = DType::u8, .count = bytes, .bytes = bytes}, subject);
+  const auto on_all = [&](char own) {
+    std::vector<char> all(size_t(c.size()));
+    c.all_gather(&own, all.data(), 1);
+    return std::find(all.begin(), all.end(), 0) == all.end();
+  };
+  if (!on_all(at.has_windows())) return {};
+  std::vector<char*> addresses = at.window(size_t(bytes));
+  if (!on_all(!addresses.empty())) return {};
+  return addresses;
+}
+
+bool reach_memory(Communicator& c, Device device) {
+  constexpr int64_t bytes = 256;
+  if (c.size() == 1) return false;
+  std::optional<bool>& known = c.reaches(device);
+  if (!known) known = !window({c, &c.joined(device), backend_of(device).default_stream(device)}, bytes, {.tensor = "a trial"}).empty();
+  return *known;
+}
+
 void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* result, Subject subject) {
   Communicator& c = at.ranks();
   check_sum("all_reduce", c, sum, subject);
   const size_t unit = size_of(sum.dtype);
-  const bool by_library = !sum.reproducible && is_floating(sum.dtype);
-  const CheckedCall call(c,
-                         {.op = Op::all_reduce,
-                          .dtype = sum.dtype,
-                          .shards = by_library ? 0 : int32_t(sum.shards),
-                          .count = sum.count,
-                          .bytes = int64_t(size_t(sum.count) * unit)},
-                         subject);
+  const CheckedCall call(c, entry_of(sum), subject);
   if (sum.count == 0) return;
+  const bool by_library = is_by_library(sum);
   if (by_library && c.size() > 1) return sum_by_library(at, sum, leaves, result);
   RootExchange roots(at, sum);
   if (c.size() == 1 || roots.is_small()) return roots.run(leaves, result, [&](int) { return Range{0, sum.count}; });

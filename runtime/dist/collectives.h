@@ -36,6 +36,13 @@ struct SumOf {
 LAMINA_API Range leaves_of(const Communicator& c, int64_t shards);
 // `leaves`: this rank's, or its roots, one after the other. `result`: the sum, on every rank. They may not overlap.
 LAMINA_API void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* result, Subject subject = {});
+// For GPUs that sum by themselves (kernels/section/rank_sums.h): compares what they are about to launch, as all_reduce() does.
+LAMINA_API void compare_sum(Communicator& c, const SumOf& sum, Subject subject = {});
+// Memory of each rank that the others' kernels read: its addresses on all ranks. Empty, on all of them, where one cannot reach another
+// one's memory. It lives as long as the joined devices.
+LAMINA_API std::vector<char*> window(const Place& at, int64_t bytes, Subject subject = {});
+// Whether each rank's GPU reads the memory of all others. All ranks call it together, and get the same.
+LAMINA_API bool reach_memory(Communicator& c, Device device);
 // Each rank gets its slice of the sum: part_of(count, size, rank).
 LAMINA_API void reduce_scatter(const Place& at, const SumOf& sum, const void* leaves, void* slice, Subject subject = {});
 // Each rank is one leaf.

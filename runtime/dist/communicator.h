@@ -42,7 +42,8 @@ class LAMINA_API Communicator {
 
   // This rank's device, joined with those of the other ranks at the first call, which is collective.
   Peers& joined(Device device);
-  void leave_devices();  // this rank calls no more collectives on them
+  std::optional<bool>& reaches(Device device) { return reaches_[device]; }  // what reach_memory() has found
+  void leave_devices();                                                     // this rank calls no more collectives on them
 
   // Ends the job on all ranks: their calls throw, or their processes end.
   virtual void abort(const Error& why) = 0;
@@ -77,6 +78,7 @@ class LAMINA_API Communicator {
   Mutex calls_;
   Mutex devices_mutex_;
   std::map<Device, std::unique_ptr<Peers>> devices_;
+  std::map<Device, std::optional<bool>> reaches_;
 };
 
 // Ends the job because of a failure that no call of this rank reports: writes the flight record first. Throws nothing.

@@ -33,6 +33,7 @@ const char* name(Op op) {
     case Op::reduce_scatter: return "reduce_scatter";
     case Op::send_receive: return "send_receive";
     case Op::failure: return "failure";
+    case Op::window: return "window";
     case Op::end: return "end";
   }
   return "unknown";

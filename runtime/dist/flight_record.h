@@ -11,7 +11,7 @@
 
 namespace lamina::distributed {
 
-enum class Op : uint8_t { none, barrier, broadcast, all_gather, all_reduce, reduce_scatter, send_receive, failure, end };
+enum class Op : uint8_t { none, barrier, broadcast, all_gather, all_reduce, reduce_scatter, send_receive, window, failure, end };
 LAMINA_API const char* name(Op op);
 
 enum class State : uint8_t { open, finished, failed };

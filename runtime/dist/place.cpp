@@ -95,6 +95,11 @@ void Place::copy(std::span<const Piece> pieces) const {
     if (p.bytes) std::memcpy(p.to, p.from, p.bytes);
 }
 
+std::vector<char*> Place::window(size_t bytes) const { return peers_->window(stream_, bytes, c_.current_text()); }
+void Place::watch(const std::string& what) const {
+  if (peers_) peers_->watch(stream_, what);
+}
+
 void Place::clear(void* data, size_t bytes) const {
   if (bytes == 0) return;
   if (on_host()) {

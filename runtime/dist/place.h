@@ -31,6 +31,10 @@ class LAMINA_API Place {
   void copy(std::span<const Piece> pieces) const;
   void clear(void* data, size_t bytes) const;
 
+  bool has_windows() const { return peers_ && peers_->has_windows(); }
+  std::vector<char*> window(size_t bytes) const;
+  void watch(const std::string& what) const;
+
   // Memory for a call. A thread keeps that of the host for its next call: fresh pages would take longer than the sums.
   class LAMINA_API Room {
    public:

@@ -15,6 +15,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/fake_exchange.h"
 #include "tests/cuda/fake_library.h"
+#include "tests/cuda/fake_windows.h"
 
 namespace lamina::cuda {
 
@@ -33,6 +34,7 @@ struct FakeNccl : FakeLibrary {
     int state = 0;  // returned by ncclCommGetAsyncError
     int polls = 0;  // how often it first returns "in progress"
     bool finalized = false;
+    int windows = 0;
     std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
   };
   // The communicators of one id.
@@ -50,6 +52,7 @@ struct FakeNccl : FakeLibrary {
   std::map<std::string, int> counts;
   int created = 0, destroyed = 0, aborted = 0;
   int version = 22809;
+  FakeWindows windows;
   bool tells_of_aborts = false;  // other ranks then see a remote error; otherwise they wait
   int64_t ids = 0;
   std::string last_error;
@@ -65,11 +68,12 @@ struct FakeNccl : FakeLibrary {
   void reset() {
     faults.clear(), counts.clear(), calls.clear(), complaints.clear(), comms.clear(), cliques.clear(), last_error.clear();
     created = destroyed = aborted = 0;
+    windows.reset();
     tells_of_aborts = false;
     depth = 0;
     grouped = FakeGroup();
   }
-  size_t alive() const { return comms.size(); }
+  size_t alive() const { return comms.size() + windows.memory.size(); }
   int call(const char* name) {
     calls.push_back(name);
     return planted(name, 0);
@@ -232,68 +236,5 @@ struct FakeNccl : FakeLibrary {
     cliques[comm.id].exchange.start(comm.rank, parts, stream, comm.aborted);
   }
 };
-
-inline const NcclApi& fake_nccl() {
-  using F = FakeNccl;
-  static const NcclApi api{
-      .version = [](int* v) { return *v = F::now().version, F::now().version ? 0 : nccl::kInternalError; },
-      .unique_id = F::unique_id,
-      .init_rank = F::init_rank,
-      .finalize = F::finalize,
-      .destroy = F::destroy,
-      .abort = F::abort,
-      .async_error = F::async_error,
-      .group_start = F::group_start,
-      .group_end = F::group_end,
-      .send =
-          [](const void* data, size_t count, int type, int to, void* c, void* s) {
-            return F::exchange("ncclSend", type, c, s, [=](const F::Comm&) {
-              return std::vector<F::Part>{{.other = to, .sends = true, .data = const_cast<void*>(data), .bytes = count}};
-            });
-          },
-      .receive =
-          [](void* data, size_t count, int type, int from, void* c, void* s) {
-            return F::exchange("ncclRecv", type, c, s, [=](const F::Comm&) {
-              return std::vector<F::Part>{{.other = from, .sends = false, .data = data, .bytes = count}};
-            });
-          },
-      .broadcast =
-          [](const void* in, void* out, size_t count, int type, int root, void* c, void* s) {
-            return F::exchange("ncclBroadcast", type, c, s, [=](const F::Comm& comm) {
-              F::now().expect(in == out, "ncclBroadcast is not in place");
-              std::vector<F::Part> parts;
-              for (int r = 0; r < comm.ranks; ++r)
-                if (r != comm.rank && (comm.rank == root || r == root))
-                  parts.push_back({.other = r, .sends = comm.rank == root, .data = out, .bytes = count, .kind = cat("broadcast ", count)});
-              return parts;
-            });
-          },
-      .all_gather =
-          [](const void* in, void* out, size_t count, int type, void* c, void* s) {
-            return F::exchange("ncclAllGather", type, c, s, [=](const F::Comm& comm) {
-              const auto place = [&](int r) { return static_cast<char*>(out) + size_t(r) * count; };
-              void* own = const_cast<void*>(in);
-              std::vector<F::Part> parts;
-              for (int r = 0; r < comm.ranks; ++r)
-                for (const bool sends : {true, false})
-                  if (r != comm.rank) parts.push_back({r, sends, sends ? own : place(r), count, cat("all_gather ", count)});
-              const auto cuda = FakeCuda::lock();
-              if (own != place(comm.rank))
-                cuda->work.add(s, {.arguments = {}, .other = [=, to = place(comm.rank)] { std::memmove(to, own, count); }});
-              return parts;
-            });
-          },
-      .all_reduce =
-          [](const void* in, void* out, size_t count, int type, int op, void* c, void* s) {
-            F::now().expect(in == out && op == nccl::kSum, "ncclAllReduce is not a sum in place");
-            return type == nccl::kFloat64 ? F::sum(static_cast<double*>(out), count, type, c, s)
-                                          : F::sum(static_cast<float*>(out), count, type, c, s);
-          },
-      .status_text =
-          [](int status) { return status == nccl::kRemoteError ? "remote process exited or there was a network error" : "another error"; },
-      .last_error = [](void*) { return F::now().last_error.c_str(); },
-  };
-  return api;
-}
 
 }  // namespace lamina::cuda

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "runtime/core/interrupt.h"
@@ -99,6 +100,72 @@ TEST_F(NcclRanks, BytesArriveWhereTheyShould) {
         EXPECT_EQ(data.bytes(), std::vector<char>(12, char(20 + root)));
       }
     });
+}
+
+// Windows are memory of each rank that all others read.
+TEST_F(NcclRanks, WindowsHaveTheAddressesOfAllRanks) {
+  for (int ranks = 2; ranks <= kGpus; ++ranks) {
+    std::vector<std::vector<char*>> of_rank(static_cast<size_t>(ranks));
+    run(ranks, [&](Rank& r) {
+      for (const int64_t bytes : {100, 5000}) {
+        const std::vector<char*> window = distributed::window(r.place(), bytes, {.tensor = "w"});
+        ASSERT_EQ(window.size(), size_t(ranks));
+        of_rank[size_t(r.c.rank())] = window;
+        for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(window[size_t(r.c.rank())][i], 0);
+        distributed::barrier(r.c);
+        for (const std::vector<char*>& other : of_rank) EXPECT_EQ(other, window);
+        EXPECT_EQ(std::set<char*>(window.begin(), window.end()).size(), size_t(ranks));
+        r.place().watch("a launch");
+        distributed::barrier(r.c);
+      }
+      EXPECT_TRUE(distributed::reach_memory(r.c, gpu(r.c.rank())));
+      EXPECT_TRUE(distributed::reach_memory(r.c, gpu(r.c.rank()))) << "it is asked once";
+    });
+    EXPECT_EQ(fake().count("ncclCommWindowDeregister"), 3 * ranks);
+    fake().calls.clear();
+  }
+  EXPECT_EQ(fake().aborted, 0);
+}
+
+TEST_F(NcclRanks, ThereAreNoWindowsWhereRanksDoNotReachEachOther) {
+  fake().windows.reach = false;
+  run(3, [&](Rank& r) {
+    EXPECT_FALSE(distributed::reach_memory(r.c, gpu(r.c.rank())));
+    EXPECT_TRUE(distributed::window(r.place(), 100).empty());
+  });
+  EXPECT_EQ(fake().aborted, 0);
+}
+
+// Before anything is registered.
+TEST_F(NcclRanks, RanksThatWantDifferentWindowsAreToldOnAll) {
+  std::atomic<int> told = 0;
+  EXPECT_THROW(run(3,
+                   [&](Rank& r) {
+                     const Error e = error_of([&] { distributed::window(r.place(), r.c.rank() == 1 ? 200 : 100, {.tensor = "w"}); });
+                     EXPECT_EQ(e.kind, ErrorKind::collective);
+                     EXPECT_NE(std::string(e.what()).find("rank 1 is at window of u8[200] 'w'"), std::string::npos) << e.what();
+                     ++told;
+                     throw e;
+                   }),
+               Error);
+  EXPECT_EQ(told, 3);
+  EXPECT_EQ(fake().count("ncclCommWindowRegister"), 0);
+}
+
+// A failure stops kernels that wait in windows.
+TEST_F(NcclRanks, AFailureSetsTheFirstWordOfWindows) {
+  EXPECT_THROW(run(2,
+                   [&](Rank& r) {
+                     const std::vector<char*> window = distributed::window(r.place(), 100);
+                     r.peers->abort(Error(ErrorKind::collective, {.what = "a rank is lost", .where = "", .why = "", .fix = ""}));
+                     FakeCuda::lock()->work.finish_all();
+                     uint32_t word = 0;
+                     std::memcpy(&word, window[size_t(r.c.rank())], sizeof word);
+                     EXPECT_EQ(word, 1u);
+                     EXPECT_EQ(error_of([&] { r.place().watch("a launch"); }).parts.what, "a rank is lost");
+                     throw std::runtime_error("the rank ends");
+                   }),
+               std::exception);
 }
 
 // What a stream did before a collective is in its data; what it does after waits for the result. A second stream needs an event.
@@ -454,6 +521,13 @@ TEST(NcclNumbers, MatchTheLibrarysHeader) {
   LAMINA_SAME_CALL(abort, ncclCommAbort);
   LAMINA_SAME_CALL(async_error, ncclCommGetAsyncError);
   LAMINA_SAME_CALL(group_start, ncclGroupStart);
+  LAMINA_SAME_CALL(mem_alloc, ncclMemAlloc);
+  LAMINA_SAME_CALL(mem_free, ncclMemFree);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+  static_assert(nccl::kSymmetric == NCCL_WIN_COLL_SYMMETRIC);
+  LAMINA_SAME_CALL(register_window, ncclCommWindowRegister);
+  LAMINA_SAME_CALL(deregister_window, ncclCommWindowDeregister);
+#endif
   LAMINA_SAME_CALL(group_end, ncclGroupEnd);
   LAMINA_SAME_CALL(send, ncclSend);
   LAMINA_SAME_CALL(receive, ncclRecv);

@@ -11,7 +11,7 @@
 #include "runtime/device/backend.h"
 #include "runtime/dist/collectives.h"
 #include "runtime/dist/threads.h"
-#include "tests/cuda/fake_nccl.h"
+#include "tests/cuda/fake_nccl_api.h"
 #include "tests/cuda/library_fixture.h"
 
 namespace lamina::cuda {

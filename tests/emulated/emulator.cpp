@@ -9,11 +9,10 @@
 #include <memory>
 #include <random>
 
+#include "tests/emulated/context.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
-#endif
-#if !defined(__x86_64__)
-#include <ucontext.h>
 #endif
 
 namespace lamina::kernels::cuda::emulation {
@@ -27,16 +26,6 @@ struct Copy {
   size_t bytes;
   int64_t group;
   Where where;
-};
-
-struct Context {
-#if defined(__x86_64__)
-  void* sp = nullptr;
-#else
-  ucontext_t registers;
-#endif
-  char* stack = nullptr;
-  size_t size = 0;
 };
 
 struct Meeting {  // lanes that wait for each other
@@ -71,8 +60,19 @@ using Memory = std::unique_ptr<char, Free>;
 constexpr size_t kGuard = 256;  // bytes after shared memory that must not be written
 constexpr unsigned char kGuardByte = 0xC5;
 
+struct Running {  // a launch
+  LaunchShape shape;
+  std::function<void()> thread;
+  std::string name;
+  unsigned first_block = 0;  // among those of launches that run together
+  unsigned alive = 0;        // blocks
+  Running* next = nullptr;   // begins when this one has ended
+  unsigned blocks() const { return shape.grid.x * shape.grid.y; }
+};
+
 struct Block {
-  unsigned number = 0;  // in the launch
+  Running* launch = nullptr;
+  unsigned number = 0;  // in the launches that run together
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
   std::vector<Fiber*> waiting;
@@ -95,64 +95,18 @@ size_t head = 0;
 unsigned alive = 0;
 int64_t pauses = 0;
 std::string failure;
-const std::function<void()>* body = nullptr;
 std::mt19937 chance;
 std::vector<std::unique_ptr<Block>> blocks;
-LaunchShape shape;
-std::vector<Launch>* listed = nullptr;  // launches are not run, but listed here
+std::vector<Launch>* listed = nullptr;     // launches are not run, but listed here
+std::vector<Running>* together = nullptr;  // launches are not run yet, but kept here
 
 // --- contexts ---
-#if defined(__x86_64__)
-extern "C" void lamina_switch_fiber(void** save, void* load);
-// Ends with a jump instead of a return, whose target the processor would always mispredict.
-asm(R"(
-.text
-.type lamina_switch_fiber,@function
-lamina_switch_fiber:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  popq %rcx
-  jmp *%rcx
-.size lamina_switch_fiber,.-lamina_switch_fiber
-)");
-#endif
-
 void fiber_main();
 #if defined(__SANITIZE_ADDRESS__)
 void* fake_stack = nullptr;
 const void* host_stack = nullptr;
 size_t host_stack_size = 0;
 #endif
-
-void start(Context& c) {
-#if defined(__x86_64__)
-  auto* top = reinterpret_cast<void**>(c.stack + c.size);
-  // Equal stack tops would share cache sets, so each starts a little lower than the one before.
-  static unsigned colour = 0;
-  top -= 8 * (colour++ * 5 % 127) + 2;
-  *--top = nullptr;  // the return address of fiber_main; keeps the stack 16-byte aligned as after a call
-  *--top = reinterpret_cast<void*>(&fiber_main);
-  for (int i = 0; i < 6; ++i) *--top = nullptr;
-  c.sp = top;
-#else
-  getcontext(&c.registers);
-  c.registers.uc_stack.ss_sp = c.stack;
-  c.registers.uc_stack.ss_size = c.size;
-  makecontext(&c.registers, fiber_main, 0);
-#endif
-}
 
 void change_to(Fiber* next) {
   Context& from = running ? running->context : host;
@@ -170,11 +124,7 @@ void change_to(Fiber* next) {
   void* kept = nullptr;
   __sanitizer_start_switch_fiber(&kept, next ? to.stack : static_cast<const char*>(host_stack), next ? to.size : host_stack_size);
 #endif
-#if defined(__x86_64__)
-  lamina_switch_fiber(&from.sp, to.sp);
-#else
-  swapcontext(&from.registers, &to.registers);
-#endif
+  switch_contexts(from, to);
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
 #endif
@@ -265,12 +215,13 @@ Memory shared_memory(size_t bytes, unsigned block) {
   return Memory(static_cast<char*>(p));
 }
 
+void end_block(Block& b);
 void fiber_main() {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, host_stack ? nullptr : &host_stack, host_stack_size ? nullptr : &host_stack_size);
 #endif
   try {
-    (*body)();
+    running->block->launch->thread();
   } catch (const std::exception& e) {
     fail(std::string("a kernel threw: ") + e.what());
   }
@@ -279,7 +230,10 @@ void fiber_main() {
   pauses = 0;
   --alive;
   Block& b = *me->block;
-  if (--b.alive == 0) check_guards(b);
+  if (--b.alive == 0) {
+    check_guards(b);
+    end_block(b);
+  }
   if (!me->copies.empty()) fail("a thread ended with copies that it did not wait for, begun at " + text(me->copies[0].where));
   // Ended threads no longer take part in barriers. Hardware may let the others pass, depending on chance.
   if (!b.waiting.empty() && b.waiting.size() == b.alive)
@@ -311,8 +265,12 @@ struct Stacks {
   }
 } stacks;
 
-std::unique_ptr<Block> make_block(unsigned number) {
+// number: in the launches that run together.
+std::unique_ptr<Block> make_block(Running& launch, unsigned number) {
+  const unsigned local = number - launch.first_block;
+  const LaunchShape& shape = launch.shape;
   auto b = std::make_unique<Block>();
+  b->launch = &launch;
   b->number = number;
   b->alive = shape.threads;
   b->warps.resize(shape.threads / kWarp);
@@ -322,12 +280,12 @@ std::unique_ptr<Block> make_block(unsigned number) {
     auto f = std::make_unique<Fiber>();
     f->context.size = the_settings.stack_bytes;
     f->context.stack = stacks.take(the_settings.stack_bytes);
-    f->position = {t, number % shape.grid.x, number / shape.grid.x, shape.threads, shape.grid.x, shape.grid.y};
+    f->position = {t, local % shape.grid.x, local / shape.grid.x, shape.threads, shape.grid.x, shape.grid.y};
     f->block = b.get();
     f->warp = &b->warps[t / kWarp];
     f->lane = t % kWarp;
     f->what = "not begun";
-    start(f->context);
+    start(f->context, fiber_main);
     b->fibers.push_back(std::move(f));
   }
   ++the_counts.blocks;
@@ -344,14 +302,40 @@ void clear() {
   now = {};
 }
 
-void run_blocks(const std::vector<unsigned>& numbers) {
+// Begins blocks of launches, which are in order.
+void begin_blocks(const std::vector<Running*>& launches, const std::vector<unsigned>& numbers) {
   std::vector<Fiber*> all;
   for (unsigned number : numbers) {
-    blocks.push_back(make_block(number));
+    const auto own = std::find_if(launches.begin(), launches.end(),
+                                  [&](const Running* l) { return number >= l->first_block && number < l->first_block + l->blocks(); });
+    ++(*own)->alive;
+    blocks.push_back(make_block(**own, number));
     for (auto& f : blocks.back()->fibers) all.push_back(f.get());
   }
-  alive = unsigned(all.size());
+  alive += unsigned(all.size());
   make_ready(all);
+}
+std::vector<unsigned> in_order(unsigned first, unsigned count);
+// The last block of a launch begins the next one on the same GPU.
+void end_block(Block& b) {
+  Running& launch = *b.launch;
+  if (observer) observer->block_ends(b.number, &launch);
+  if (--launch.alive > 0 || !launch.next) return;
+  Running& next = *launch.next;
+  if (observer)
+    for (unsigned i = 0; i < next.blocks(); ++i) observer->block_follows(next.first_block + i, &launch);
+  begin_blocks({&next}, in_order(next.first_block, next.blocks()));
+}
+std::vector<unsigned> in_order(unsigned first, unsigned count) {
+  std::vector<unsigned> numbers(count);
+  for (unsigned i = 0; i < count; ++i) numbers[i] = first + i;
+  if (the_settings.order == Order::reverse) std::reverse(numbers.begin(), numbers.end());
+  if (the_settings.order == Order::random) std::shuffle(numbers.begin(), numbers.end(), chance);
+  return numbers;
+}
+void run_blocks(const std::vector<Running*>& launches, const std::vector<unsigned>& numbers) {
+  alive = 0;
+  begin_blocks(launches, numbers);
   change_to(next_ready());
   std::string why;
   std::swap(why, failure);
@@ -387,6 +371,35 @@ std::vector<Launch> launches_of(const std::function<void()>& start) {
   return out;
 }
 
+// Launches on several GPUs, of each in order. On one GPU, the blocks of a launch that is not cooperative run one after the other.
+static void run_all(std::vector<std::vector<Running>>& gpus) {
+  pauses = 0;
+  chance.seed(the_settings.seed);
+  unsigned count = 0, first = 0;
+  std::vector<Running*> begin;
+  for (auto& launches : gpus)
+    if (!launches.empty()) begin.push_back(&launches[0]), launches[0].first_block = first, first += launches[0].blocks();
+  count = first;
+  for (auto& launches : gpus)
+    for (size_t i = 0; i < launches.size(); ++i) {
+      ++the_counts.launches;
+      if (i == 0) continue;
+      launches[i - 1].next = &launches[i], launches[i].first_block = count, count += launches[i].blocks();
+    }
+  if (begin.empty()) return;
+  if (observer) observer->launch_begins(count, begin[0]->shape.threads);
+  try {
+    if (begin[0]->shape.cooperative)
+      run_blocks(begin, in_order(0, first));
+    else
+      for (unsigned number : in_order(0, first)) run_blocks(begin, {number});
+  } catch (const Failure& f) {
+    if (observer) observer->launch_ends();
+    throw Failure(begin[0]->name + ": " + f.what());
+  }
+  if (observer) observer->launch_ends();
+}
+
 void run(const LaunchShape& wanted, const std::function<void()>& thread, const char* name) {
   const std::string what = std::string(name) + ": ";
   if (wanted.threads == 0 || wanted.threads % kWarp || wanted.threads > 1024)
@@ -399,26 +412,27 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
     throw Failure(what + "more blocks than can be resident at once: " + std::to_string(count));
   if (running) throw Failure(what + "launched by a kernel");
   if (listed) return listed->push_back({name, wanted});
-  shape = wanted;
-  body = &thread;
-  pauses = 0;
-  chance.seed(the_settings.seed);
-  ++the_counts.launches;
-  std::vector<unsigned> numbers(count);
-  for (unsigned i = 0; i < count; ++i) numbers[i] = i;
-  if (the_settings.order == Order::reverse) std::reverse(numbers.begin(), numbers.end());
-  if (the_settings.order == Order::random) std::shuffle(numbers.begin(), numbers.end(), chance);
-  if (observer) observer->launch_begins(count, wanted.threads);
-  try {
-    if (wanted.cooperative)
-      run_blocks(numbers);
-    else
-      for (unsigned number : numbers) run_blocks({number});
-  } catch (const Failure& f) {
-    if (observer) observer->launch_ends();
-    throw Failure(what + f.what());
+  if (together) {
+    if (!wanted.cooperative) throw Failure(what + "launches that run together are cooperative");
+    return together->push_back({wanted, thread, name});
   }
-  if (observer) observer->launch_ends();
+  std::vector<std::vector<Running>> one{{{wanted, thread, name}}};
+  run_all(one);
+}
+
+void run_together(const std::vector<std::function<void()>>& starts) {
+  std::vector<std::vector<Running>> gpus;
+  for (const auto& start : starts) {
+    together = &gpus.emplace_back();
+    try {
+      start();
+    } catch (...) {
+      together = nullptr;
+      throw;
+    }
+    together = nullptr;
+  }
+  run_all(gpus);
 }
 
 // --- what kernels call ---

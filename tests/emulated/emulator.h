@@ -15,6 +15,8 @@ struct Observer {
   // Memory becomes uninitialised, as a block's shared memory is at its start.
   virtual void fresh(const void* memory, size_t bytes, unsigned block) = 0;
   virtual void block_barrier(unsigned block) = 0;
+  virtual void block_ends(unsigned block, const void* launch) = 0;
+  virtual void block_follows(unsigned block, const void* launch) = 0;  // that has ended
   virtual void warp_barrier(unsigned block, unsigned warp) = 0;
   virtual void some_barrier(unsigned block, const std::vector<unsigned>& warps) = 0;
   virtual void atomic(const void* address, size_t bytes, const Where& where) = 0;

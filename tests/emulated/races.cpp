@@ -124,6 +124,13 @@ class Checker final : public emulation::Observer {
       it = acquired_.erase(it);
     }
   }
+  void block_ends(unsigned block, const void* launch) override {
+    block_barrier(block);
+    Clock& c = released_[launch];
+    c.join(block_clocks_[block]);
+    Clock::raise(c.blocks[block], block_epochs_[block]);
+  }
+  void block_follows(unsigned block, const void* launch) override { block_clocks_[block].join(released_[launch]); }
   void warp_barrier(unsigned block, unsigned warp) override {
     ++warp_epochs_[block * (threads_ / kWarp) + warp];
     if (!acquired_.empty()) share(block, {warp}, {});

@@ -60,7 +60,14 @@ class Trial {
     restart();
   }
 
-  const section::TableWithLoops& table() const { return *static_cast<const section::TableWithLoops*>(of_.kernel.args.get()); }
+  const section::TableWithLoops& table() const { return *shared_table(); }
+  // Start values, in place of random ones.
+  void start_with(exec::StorageKind kind, int index, const void* bytes) {
+    for (size_t i = 0; i < start_.size(); ++i)
+      if (program_->storages[i].kind == kind && program_->storages[i].index == index)
+        std::memcpy(start_[i].data(), bytes, start_[i].size());
+    restart();
+  }
   void run_cpu() {
     restart();
     Stream stream = cpu_backend().default_stream({});
@@ -68,7 +75,7 @@ class Trial {
   }
   std::unique_ptr<section::BlockSection> plan(int blocks) const {
     auto s = std::make_unique<section::BlockSection>();
-    s->table = std::static_pointer_cast<const section::TableWithLoops>(of_.kernel.args);
+    s->table = shared_table();
     s->plan = section::plan_blocks(table(), ranges(), views_, blocks);
     return s;
   }
@@ -93,7 +100,10 @@ class Trial {
   section::Flat flat(const section::TableWithLoops& table) const { return section::flatten(table, ranges(), views_); }
   void run_blocks(const section::BlockSection& s) {
     restart();
-    Stream stream = cpu_backend().default_stream({});
+    go_on(s);
+  }
+  // From the values that the last run has left.
+  void go_on(const section::BlockSection& s, Stream stream = cpu_backend().default_stream({})) {
     section::block_runner()->run({stream, &s, pointers(0), pointers(1)});
   }
   // Variables and outputs, number by number.
@@ -110,6 +120,10 @@ class Trial {
   std::vector<float> output(int number) const { return result(exec::StorageKind::output, number); }
 
  private:
+  std::shared_ptr<const section::TableWithLoops> shared_table() const {
+    if (program_->devices[0].kind == DeviceKind::cpu) return std::static_pointer_cast<const section::TableWithLoops>(of_.kernel.args);
+    return static_cast<const section::BlockSection*>(of_.kernel.args.get())->table;
+  }
   std::vector<float> floats_of(size_t storage) const {
     std::vector<float> values(memory_[storage]->size() / 4);
     std::memcpy(values.data(), memory_[storage]->data(), values.size() * 4);
