@@ -112,7 +112,8 @@ class Emitter {
     for (size_t i = begin; i < end; ++i) {
       const Work& work = in_.work[i];
       section::Step step = work.step->step;
-      if (spread.contains(i)) step.partition = section::Partition::tiles;
+      const bool one_model = work.device.kind != DeviceKind::cpu && step.kind == section::StepKind::dense_update && step.replicas == 1;
+      if (spread.contains(i) || one_model) step.partition = section::Partition::tiles;
       if (work.owner >= 0) step.partition = section::Partition::one, step.owner = work.owner;
       std::vector<int> own;  // the node's operands as the instruction's
       for (auto* places : {&work.inputs, &work.outputs})
@@ -176,20 +177,23 @@ class Emitter {
     program_->instructions.push_back(std::move(out));
   }
 
-  // Elementwise steps on a GPU whose results are assigned and not read in the section. They have no batch's rows in common and none waits
-  // for them, so each gets blocks of its own.
+  // Elementwise steps on a GPU whose results are assigned, or summed over ranks, and not read in the section. They have no batch's rows in
+  // common and none waits for them, so each gets blocks of its own.
   std::set<size_t> last_updates(size_t begin, size_t end) const {
     std::set<size_t> found;
     if (options_.inside) return found;
-    std::set<int> read;  // storages, by later steps
+    std::set<int> read, summed;  // storages, by later steps; by those that end in a sum over ranks
     for (size_t i = end; i-- > begin;) {
       const Work& work = in_.work[i];
       const section::Step& step = work.step->step;
-      if (work.device.kind != DeviceKind::cpu && work.is_update && step.kind == section::StepKind::elementwise &&
-          step.partition != section::Partition::models &&
-          std::none_of(work.outputs.begin(), work.outputs.end(), [&](const Place& to) { return read.contains(to.storage); }))
-        found.insert(i);
-      for (const Place& from : work.inputs) read.insert(from.storage);
+      const auto all_in = [&](const std::set<int>& set, bool is) {
+        return std::all_of(work.outputs.begin(), work.outputs.end(), [&](const Place& to) { return set.contains(to.storage) == is; });
+      };
+      const bool spreads = work.device.kind != DeviceKind::cpu && step.kind == section::StepKind::elementwise &&
+                           step.partition != section::Partition::models && all_in(read, false);
+      const bool in_sum = step.kind == section::StepKind::all_reduce || (spreads && !work.is_update && all_in(summed, true));
+      if (spreads && (work.is_update || in_sum)) found.insert(i);
+      for (const Place& from : work.inputs) (in_sum ? summed : read).insert(from.storage);
     }
     return found;
   }

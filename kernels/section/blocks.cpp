@@ -37,10 +37,13 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* ex
 }
 
 int64_t column_tiles(const Step& s) {
-  return s.kind == StepKind::dense_update && s.code >= 0 ? std::max(1, (s.n + kUpdateColumns - 1) / kUpdateColumns) : 1;
+  return s.kind == StepKind::dense_update && s.partition != Partition::models && s.code >= 0
+             ? std::max(1, (s.n + kUpdateColumns - 1) / kUpdateColumns)
+             : 1;
 }
 // How many blocks this update justifies.
 int64_t blocks_worth(const Step& s) {
+  if (s.kind == StepKind::dense_update && s.partition == Partition::models) return s.replicas;
   if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows) * column_tiles(s);
   if (is_of_ranks(s.kind)) return s.rows;
   constexpr int64_t worth_a_block = 5120;  // elements
@@ -53,7 +56,7 @@ bool is_update(const Step& s) {
 
 class Planner {
  public:
-  Planner(const Flat& flat, int most) : flat_(flat), table_(flat_.table), most_(std::max(1, most)) {
+  Planner(const Flat& flat, int most) : flat_(flat), table_(flat_.table), most_(std::max(1, most)), ensemble_(is_ensemble(table_.steps)) {
     for (const FlatBuffer& b : flat_.buffers) ranges_.push_back(b.range);
   }
 
@@ -97,8 +100,8 @@ class Planner {
     bool helped = false;
     for (const Step& s : table_.steps) {
       if (by_rows(s)) rows = std::max<int64_t>(rows, s.rows);
-      if (s.partition == Partition::models) replicas = std::max<int64_t>(replicas, s.replicas);
-      helped = helped || is_update(s);
+      if (s.partition == Partition::models && !is_leaf_update(s)) replicas = std::max<int64_t>(replicas, s.replicas);
+      helped = helped || is_update(s) || is_leaf_update(s);
     }
     const int spine_limit = helped ? std::max(1, most_ / 2) : most_;
     plan_.spines = int(std::clamp<int64_t>((rows + kRowsPerSpine - 1) / kRowsPerSpine, 1, spine_limit));
@@ -108,13 +111,15 @@ class Planner {
     // No more helpers than the work justifies.
     int64_t wanted = 0;
     for (const Step& s : table_.steps)
-      if (is_update(s)) wanted += blocks_worth(s);
+      if (is_update(s) || is_leaf_update(s)) wanted += blocks_worth(s);
     last_turn_ = table_.steps.size();
     for (size_t i = 0; i < table_.steps.size(); ++i)
       if (table_.steps[i].kind == StepKind::loop) last_turn_ = i;
     plan_.helpers = int(std::min<int64_t>(plan_.helpers, wanted));
     plan_.program.blocks = std::max(plan_.spines + plan_.helpers, models_);
   }
+  // Gradients of a batch's shards, which are summed.
+  bool is_leaf_update(const Step& s) const { return s.kind == StepKind::dense_update && s.partition == Partition::models && !ensemble_; }
   // A product shared by tiles may also be cut into rows: any cut gives the same bits.
   static bool by_rows(const Step& s) { return s.partition == Partition::rows || (s.partition == Partition::tiles && !is_update(s)); }
   void assign(const Step& s, size_t number, BlockStep& out) {
@@ -128,9 +133,9 @@ class Planner {
       if (next_copier_ + out.blocks > plan_.program.blocks) next_copier_ = 0;
       out.first_block = next_copier_;
       next_copier_ += out.blocks;
-    } else if (s.partition == Partition::models) {
+    } else if (s.partition == Partition::models && !(is_leaf_update(s) && plan_.helpers > 0)) {
       out.blocks = models_;
-    } else if (is_update(s)) {
+    } else if (is_update(s) || is_leaf_update(s)) {
       if (plan_.helpers == 0) return;
       int blocks = int(std::min<int64_t>(plan_.helpers, blocks_worth(s)));
       out.column_parts = int32_t(std::min<int64_t>(column_tiles(s), blocks));
@@ -368,6 +373,7 @@ class Planner {
   const Table& table_;
   std::vector<OperandRange> ranges_;
   const int most_;
+  const bool ensemble_;
   int64_t replicas_ = 0;
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   size_t last_turn_ = 0;  // the last step of kind loop; past the end: there is none

@@ -258,7 +258,7 @@ void reorder(Flat& flat, const std::vector<size_t>& order) {
 void put_off_updates(Flat& flat) {
   std::vector<Step>& steps = flat.table.steps;
   const auto is_late = [](const Step& s) { return s.kind == StepKind::dense_update && s.partition == Partition::models; };
-  if (std::none_of(steps.begin(), steps.end(), is_late)) return;
+  if (!is_ensemble(steps) || std::none_of(steps.begin(), steps.end(), is_late)) return;
   std::vector<std::vector<Access>> accesses(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) accesses_of(flat.table, steps[i], accesses[i]);
   std::vector<size_t> order;

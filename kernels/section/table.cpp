@@ -90,6 +90,10 @@ int64_t part_bytes(const Step& s, const OperandRange& range, int64_t parts) {
 
 }  // namespace
 
+bool is_ensemble(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& s) { return is_product(s.kind) && s.partition == Partition::models; });
+}
+
 const char* name(StepKind kind) {
   switch (kind) {
     case StepKind::dense: return "dense";

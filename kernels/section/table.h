@@ -118,6 +118,8 @@ struct Table {
   std::shared_ptr<Ways> ways;  // on a CPU with several threads; null: shared step by step
 };
 
+// Whether models run products of their own, as those of an ensemble do. Else models are the leaves of sums over a batch's shards.
+bool is_ensemble(const std::vector<Step>& steps);
 LAMINA_API const char* name(StepKind kind);
 LAMINA_API const char* name(Activation activation);
 LAMINA_API std::string print(const Table& table);

@@ -48,6 +48,8 @@ def explain(function, args, kwargs, device, count, hosts):
              f"  one device, all rows: {whole.modelled_us:.1f} us modelled"]
     lines += [f"  {name}, {sums} {'sum' if sums == 1 else 'sums'}: {us:.1f} us modelled, of which {exposed:.1f} us exposed communication modelled"
               for name, sums, us, exposed in ways]
+    if in_launch:
+        lines.append(f"  the program below, as planned: {own.modelled_us:.1f} us modelled; gradients, sums and updates are steps of their own")
     lines.append(f"  {f'{count} ranks are' if best[2] < whole.modelled_us else 'one device is'} faster, {max(best[2], whole.modelled_us) / min(best[2], whole.modelled_us):.2f} times as modelled")
     made = type(own)("\n".join(lines) + "\n\nthe program of one rank\n" + own, {k: v for k, v in vars(own).items() if k != "predicted_us"} | {
         "ranks": {"joined": joined, "count": count, "hosts": hosts, "rows": rows, "rows_of_a_rank": mine, "gradient_bytes": sum(gradients), "one_device_us": whole.modelled_us,

@@ -42,12 +42,13 @@ for _ in range(3):
 TEXT = """\
 8 ranks of null:h100 on 1 host, joined by NVLink 4; every time here is modelled: launches by what one H200 showed, links as published
   rows: 1024, 128 a rank; gradients: 1,664,000 bytes of 200 Variables
-  launches a rank and step, without sums: 1
+  launches a rank and step: 1, which sums over the ranks, too
   one device, all rows: 305.8 us modelled
-  sums in the step's launch, 200 sums: 118.6 us modelled, of which 5.0 us exposed communication modelled; not built yet
+  sums in the step's launch, 200 sums: 118.6 us modelled, of which 5.0 us exposed communication modelled
   sums by NCCL beside the backward pass, 32 sums: 135.4 us modelled, of which 21.7 us exposed communication modelled
   one sum by NCCL after the backward pass, 1 sum: 143.9 us modelled, of which 30.3 us exposed communication modelled
-  8 ranks are faster, 2.26 times as modelled
+  the program below, as planned: 349.4 us modelled; gradients, sums and updates are steps of their own
+  8 ranks are faster, 2.58 times as modelled
 
 the program of one rank
 """
@@ -65,8 +66,9 @@ def test_explain_models_a_step_on_eight_gpus(program):
     assert seen.startswith(TEXT), seen[:1500]
     assert all("modelled" in line for line in TEXT.splitlines() if " us" in line)
     assert len(seen.launches) == 1 and seen.planned_only and seen.ranks["rows_of_a_rank"] == 128 and seen.ranks["faster"] == "ranks"
-    built = {way["name"]: way["built"] for way in seen.ranks["ways"]}
-    assert list(built.values()) == [False, True, True]
+    assert [way["name"].split(" ")[0] for way in seen.ranks["ways"]] == ["sums", "sums", "one"]
+    assert "all_reduce over 8 ranks" in seen and "announce blocks" in seen and "collect blocks" in seen
+    assert seen.modelled_us < 400, "gradients and updates have blocks of their own"
     assert json.loads(seen.json())["ranks"] == seen.ranks
 
 
@@ -82,6 +84,7 @@ def test_explain_models_a_thousand_gpus(program):
     seen = program["step"].explain(lm.zeros((8192, 64)), device="null:h100", count=1024, hosts=128)
     assert seen.startswith("1024 ranks of null:h100 on 128 hosts") and "rows: 8192, 8 a rank" in seen and seen.ranks["gradient_bytes"] == 1664000
     beside, after = (next(way for way in seen.ranks["ways"] if words in way["name"]) for words in ("beside", "after"))
+    assert "exchange sums or rows" in seen and not any("launch" in way["name"] for way in seen.ranks["ways"])
     assert beside["step_us"] <= after["step_us"] and after["exposed_us"] > 100  # a step of 8 rows does not hide a sum over 128 hosts
     assert seen.ranks == program["step"].explain(lm.zeros((8192, 64)), device="null:h100", count=1024, hosts=128).ranks
 
