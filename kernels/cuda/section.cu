@@ -4,13 +4,14 @@
 
 #include "kernels/cuda/section_infeed.h"
 #include "kernels/cuda/section_kernel.h"
+#include "kernels/section/rank_sums.h"
 #include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::kernels::cuda {
-LAMINA_KERNEL(256, 1) section_kernel(LAMINA_ARGUMENT resident::Arguments a) { resident::run_block(a); }
+LAMINA_KERNEL(256, 1) section_kernel(LAMINA_ARGUMENT resident::Arguments a) { resident::run_block<false>(a); }
 
 namespace {
 
@@ -85,6 +86,7 @@ resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, 
 
 // Before a launch with sums over ranks. All of a rank's launches come one after the other.
 void begin_with_ranks(const BlockSection& s, Stream& stream, BlockSection::OnDevice& d) {
+  section::require_roots(s.plan.steps, s.table->sums, s.ranks->rank());
   const std::vector<char*>& windows = s.ranks->begin(stream, s.plan.windows);
   for (BlockSection::OnDevice& other : s.copies)
     if (other.stream != stream) other.stream.backend->synchronize(other.stream);
@@ -130,12 +132,18 @@ bool was_launched([[maybe_unused]] const Stream& stream) {
 #endif
 }
 
-void launch_with_infeed(Stream& stream, const LaunchShape& shape, const resident::Arguments& a, Infeed& infeed) {
+void launch_kernel(Stream& stream, const BlockSection& s, const LaunchShape& shape, const resident::Arguments& a) {
+  if (s.ranks)
+    launch_of_ranks(stream, shape, a);
+  else
+    launch<section_kernel>(stream, shape, a);
+}
+void launch_with_infeed(Stream& stream, const BlockSection& s, const LaunchShape& shape, const resident::Arguments& a, Infeed& infeed) {
   infeed.prepare();
 #if !defined(__CUDACC__)
   const HostTurns turns(infeed);
 #endif
-  launch<section_kernel>(stream, shape, a);
+  launch_kernel(stream, s, shape, a);
   if (was_launched(stream)) infeed.follow();
 }
 // After an error: a launch that waits for slices leaves when none arrive, and until then reads the rings.
@@ -182,9 +190,9 @@ void run_section(const KernelCall& call) {
   a.clock = clock.memory();
   const auto start = [&] {
     if (infeed)
-      launch_with_infeed(call.stream, shape, a, *infeed);
+      launch_with_infeed(call.stream, s, shape, a, *infeed);
     else
-      launch<section_kernel>(call.stream, shape, a);
+      launch_kernel(call.stream, s, shape, a);
     if (!was_launched(call.stream)) return false;
     if (s.ranks) s.ranks->started(call.stream);
     return true;

@@ -93,8 +93,12 @@ struct Arguments {
   char* at[section::kMostBases];
 };
 
-// The word that is not 0 when the host has ended this rank's part of the job.
-LAMINA_DEVICE const unsigned* own_end(const Arguments& a) { return reinterpret_cast<const unsigned*>(a.windows[a.rank]); }
+}  // namespace lamina::kernels::cuda::resident
+namespace lamina::kernels::cuda {
+// Of sections with sums over ranks: their steps' code would cost the other sections' kernel registers.
+void launch_of_ranks(Stream& stream, const LaunchShape& shape, const resident::Arguments& a);
+}  // namespace lamina::kernels::cuda
+namespace lamina::kernels::cuda::resident {
 
 LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
 LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
@@ -184,9 +188,6 @@ struct Block {
   }
 };
 
-// Whether a block may wait for another rank, which may be late: the host ends the job when it is too late.
-LAMINA_DEVICE bool waits_for_ranks(const Arguments& a) { return a.windows != nullptr && load_acquire_in_system(own_end(a)) == 0; }
-
 // Waits until `reached` accepts the word's value. False: the launch stops, because another block stopped it or the wait timed out.
 template <class F>
 LAMINA_DEVICE bool poll(const Block& b, const unsigned* word, const F& reached) {
@@ -195,10 +196,6 @@ LAMINA_DEVICE bool poll(const Block& b, const unsigned* word, const F& reached) 
   for (unsigned polls = 0; !reached(load_acquire(word)); ++polls) {
     if (load_acquire(abort) != 0) return false;
     if (polls == kMostPolls) {
-      if (waits_for_ranks(a)) {
-        polls = 0;
-        continue;
-      }
       report(a.faults, kStuck, b.list[b.position], 0, 0);
       atomic_cas(abort, 0u, 1u);
       return false;

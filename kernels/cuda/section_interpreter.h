@@ -19,8 +19,10 @@ LAMINA_DEVICE bool end_models(Block& b, StepKind kind, bool good) {
   return !sync_block_or(!good);
 }
 // False when the launch should stop.
+template <bool of_ranks>
 LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
-  if (section::is_of_ranks(s.kind)) return run_sum(b.arguments, b.current);
+  if constexpr (of_ranks)
+    if (section::is_of_ranks(s.kind)) return run_sum(b.arguments, b.current);
   bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
   const Rows models = b.models_of(s);
   const StepKind kind = s.kind;  // read again behind each barrier, shared memory would cost more

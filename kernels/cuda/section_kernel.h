@@ -7,13 +7,16 @@
 
 namespace lamina::kernels::cuda::resident {
 
+// of_ranks: the section has sums over ranks.
+template <bool of_ranks>
 LAMINA_DEVICE void run_block(const Arguments& a) {
   const int* starts = reinterpret_cast<const int*>(a.program + a.places.starts_at);
   const int begin = starts[block_index()], count = starts[block_index() + 1] - begin;
   const int* list = reinterpret_cast<const int*>(a.program + a.places.lists_at) + begin;
   Block b(a, list, count);
   clock_begin_block(b);
-  if (a.windows && block_index() == 0 && thread_index() == 0) report_stopped(a);
+  if constexpr (of_ranks)
+    if (block_index() == 0 && thread_index() == 0) report_stopped(a);
   begin_turns(b);
   bool first = a.goes_on != 0;
   if (first) {
@@ -71,7 +74,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
         if (after.chain > 0 && after.chain <= int(kWarp))
           find_links(b, after, b.chains, next, b.models_of(after).begin, int(lane()), int(kWarp));
       }
-      if (!run_step(b, s)) break;
+      if (!run_step<of_ranks>(b, s)) break;
       sync_block();  // the step is over
       if (signal >= 0 && thread_index() == 0) add_release(a.state + signal, 1);
       clock_end_step(b, b.position);
@@ -90,7 +93,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   if (!sync_block_or(is_last)) return;
   // A launch that was stopped is the last one with sums over ranks: it keeps the abort word (rank_sums.h).
   for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads)
-    if (!a.windows || i != a.places.counters + kAbort) store_release(a.state + i, 0);
+    if (!of_ranks || i != a.places.counters + kAbort) store_release(a.state + i, 0);
   if (a.places.loops > 0) keep_turns(b, go_on);
   if (a.places.chunk > 0 && thread_index() == 0) store_release_in_system(a.state + a.places.counters + kLeft, 1);
 }

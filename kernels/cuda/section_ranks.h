@@ -9,6 +9,9 @@ namespace lamina::kernels::cuda::resident {
 using section::BlockRoot;
 using section::BlockSum;
 
+// The word that is not 0 when the host has ended this rank's part of the job.
+LAMINA_DEVICE const unsigned* own_end(const Arguments& a) { return reinterpret_cast<const unsigned*>(a.windows[a.rank]); }
+
 constexpr int kRootsAtOnce = 8, kStackDepth = 8;  // of 64 roots
 static_assert(1 << (kStackDepth - 2) >= section::kMostSumRoots);
 
@@ -39,7 +42,8 @@ LAMINA_DEVICE void tell(const SumBuffer& sum, int rank, Rows chunks) {
 
 // At the start of a launch with sums over ranks, by one thread: reports that an earlier launch was stopped.
 LAMINA_CALLED void report_stopped(const Arguments& a) {
-  if (load_acquire(a.state + a.places.counters + kAbort) != 0 && waits_for_ranks(a)) report(a.faults, kStopped, 0, 0, 0);
+  if (load_acquire(a.state + a.places.counters + kAbort) != 0 && load_acquire_in_system(own_end(a)) == 0)
+    report(a.faults, kStopped, 0, 0, 0);
 }
 
 // False when this rank announces nothing more.

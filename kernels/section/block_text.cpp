@@ -31,7 +31,7 @@ std::string print(const BlockPlan& plan) {
   out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
   out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
   if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
-  out += "; run by section_kernel";  // as a profiler shows it
+  out += plan.windows.empty() ? "; run by section_kernel" : "; run by section_kernel_of_ranks";  // as a profiler shows it
   if (!plan.turns.empty())
     out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns",
                plan.may_be_long ? ", launched again after each 100 ms" : "");

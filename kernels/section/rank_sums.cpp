@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/core/error.h"
+
 namespace lamina::section {
 
 WindowLayout layout_of(const std::vector<RankSum>& sums) {
@@ -65,6 +67,21 @@ const char* why_not_sums(std::span<const BlockStep> steps, const std::vector<Ran
     }
   }
   return std::find(collected.begin(), collected.end(), false) == collected.end() ? nullptr : "a value is not collected";
+}
+
+void require_roots(std::span<const BlockStep> steps, const std::vector<RankSum>& sums, int rank) {
+  std::vector<const RankSum*> of_value;
+  for (const RankSum& sum : sums) of_value.insert(of_value.end(), sum.counts.size(), &sum);
+  for (const BlockStep& s : steps) {
+    if (s.kind != StepKind::announce) continue;
+    const RankSum& sum = *of_value[size_t(s.k)];
+    const int own = size_t(rank) < sum.roots.size() ? sum.roots[size_t(rank)] : 0;
+    if (s.extras != own)
+      throw Error(ErrorKind::invalid_argument, {.what = cat("all_reduce: rank ", rank, " has ", s.extras, " roots"),
+                                                .where = "",
+                                                .why = cat("of ", sum.shards, " shards it has ", own),
+                                                .fix = "stack this rank's shards along the first axis"});
+  }
 }
 
 }  // namespace lamina::section

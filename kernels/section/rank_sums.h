@@ -24,6 +24,8 @@ struct WindowLayout {
 const char* why_not_sums(std::span<const BlockStep> steps, const std::vector<RankSum>& sums, const std::vector<bool>& repeats,
                          std::vector<int>& announced_by);
 LAMINA_API WindowLayout layout_of(const std::vector<RankSum>& sums);
+// Throws invalid_argument where the steps announce more or fewer roots than this rank has.
+LAMINA_API void require_roots(std::span<const BlockStep> steps, const std::vector<RankSum>& sums, int rank);
 constexpr int32_t chunks_of(int64_t elements) { return int32_t((elements + kSumChunk - 1) / kSumChunk); }
 
 }  // namespace lamina::section

@@ -78,7 +78,7 @@ OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
 OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
            "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
-OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step(b, s)) break;", "chain=section_chain.h:run_chain()"]
+OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step<of_ranks>(b, s)) break;", "chain=section_chain.h:run_chain()"]
 PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:copy_weights()", "task=section_pieces.h:task_of()"]),
          **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.

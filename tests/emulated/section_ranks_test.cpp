@@ -153,6 +153,7 @@ class Job {
       });
     emulation::run_together(steps);
   }
+  void exchange_places(int a, int b) { std::swap(sections_[size_t(a)]->ranks, sections_[size_t(b)]->ranks); }
   // Launches of one rank; the others are gone.
   void run_alone(int rank, int steps) {
     for (int step = 0; step < steps; ++step) trials_[size_t(rank)]->go_on(*sections_[size_t(rank)]);
@@ -300,6 +301,21 @@ TEST(SectionRanks, APlanInWhichRanksWouldWaitForEverIsRefused) {
   auto* roots = reinterpret_cast<section::BlockRoot*>(plan.bytes.data() + plan.program.roots_at);
   std::swap(roots[0], roots[1]);
   EXPECT_NE(refusal().find("sums over ranks are not the table's"), std::string::npos) << refusal();
+}
+
+// A graph that was made for another rank would read beyond its roots.
+TEST(SectionRanks, ThePartOfAnotherRankIsRefused) {
+  Net net;
+  Job job(net.graph(), 3);  // with 3, 3 and 2 leaves
+  job.plan(2);
+  job.exchange_places(0, 2);
+  try {
+    job.run();
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.parts.what, "all_reduce: rank 2 has 2 roots");
+    EXPECT_EQ(e.parts.why, "of 8 shards it has 1");
+  }
 }
 
 TEST(SectionRanks, ValuesAreAnnouncedEarlyAndCollectedLate) {
