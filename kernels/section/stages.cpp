@@ -145,9 +145,9 @@ std::vector<int32_t> threads_of(const Run& run, std::vector<size_t>& places, con
 }
 
 // When the threads would be done with stages, by the work of their steps.
-class Clock {
+class StageClock {
  public:
-  Clock(int threads, int parts) : free_(size_t(threads)), before_(size_t(parts)), done_(size_t(parts)) {}
+  StageClock(int threads, int parts) : free_(size_t(threads)), before_(size_t(parts)), done_(size_t(parts)) {}
 
   double free(int thread) const { return free_[size_t(thread)]; }
   double ready() const { return before_[0]; }  // the next stage's first part
@@ -191,7 +191,7 @@ std::shared_ptr<const Stages> place_stages(const Run& run, std::vector<size_t> p
   std::vector<Made> made;
   std::vector<std::deque<int32_t>> waiting(static_cast<size_t>(threads));  // updates
   std::vector<int> latest(size_t(threads), -1);                            // each thread's stage
-  Clock clock(threads, out->parts);
+  StageClock clock(threads, out->parts);
   double work = 0;
   for (size_t begin = 0, end; begin < run.rows.size(); begin = end) {
     end = size_t(std::find_if(thread.begin() + long(begin), thread.end(), [&](int32_t t) { return t != thread[begin]; }) - thread.begin());
