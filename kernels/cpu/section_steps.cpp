@@ -82,6 +82,9 @@ void SectionThread::run_step(const Step& s, Partition partition, int thread, int
     case StepKind::copy: run_copy(s, thread, threads); break;
     case StepKind::loop:
     case StepKind::branch: run_nested(s); break;
+    case StepKind::all_reduce:
+    case StepKind::announce:
+    case StepKind::collect: internal_error("a section sums over ranks on GPUs alone");
   }
 }
 
