@@ -221,17 +221,6 @@ std::vector<Tensor> ConcreteFunction::run_planned(const Call& call) {
   return run(*plan, call.arguments, call.variables);
 }
 
-std::vector<BufferRef> ConcreteFunction::run_with_ranks(Plan& plan, std::span<const BufferRef> inputs,
-                                                        std::span<exec::VariableState* const> states) {
-  distributed::GraphCall call(distributed::current());
-  try {
-    return plan.executor.run(inputs, states);
-  } catch (const Error& e) {
-    call.failed(e);
-    throw;
-  }
-}
-
 std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables) {
   Small<BufferRef, 8> inputs(arguments.size() + captures_.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -258,8 +247,8 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
   const profiler::Scope range(profiler::listening() ? &plan.name : nullptr, run);
   const bool timed = run % 16 == 0;
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-  std::vector<BufferRef> buffers =
-      has_collectives_ ? run_with_ranks(plan, inputs.span(), states) : plan.executor.run(inputs.span(), states);
+  const auto execute = [&] { return plan.executor.run(inputs.span(), states); };
+  std::vector<BufferRef> buffers = has_collectives_ ? distributed::in_graph_call(distributed::current(), execute) : execute();
   if (timed) plan.microseconds.store(microseconds_since(start), std::memory_order_relaxed);
   std::vector<Tensor> out;
   out.reserve(buffers.size());

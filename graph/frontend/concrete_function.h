@@ -105,7 +105,6 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   void find_lengths(Call& call);
   void add_lengths(const Trace& trace);
   std::vector<Tensor> run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables);
-  std::vector<BufferRef> run_with_ranks(Plan& plan, std::span<const BufferRef> inputs, std::span<exec::VariableState* const> states);
   std::vector<Tensor> run_planned(const Call& call);
   std::vector<Variable> bound(std::span<const Variable> arguments) const;                              // one per resource, for this call
   std::vector<Tensor> replay(std::span<const Tensor> arguments, std::span<const Variable> variables);  // eager, op by op: for tapes

@@ -293,13 +293,7 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   if (step) compare_with_one_rank(name, c.size(), trace->graph, step->microseconds, request, trace->device);
   if (gathered) *gathered = std::move(own.gathered);
   if (outer) return outer->inline_graph(own.graph, inputs, trace->variables, at);
-  GraphCall call(c);
-  try {
-    return replay(own.graph, inputs, trace->variables);
-  } catch (const Error& e) {
-    call.failed(e);
-    throw;
-  }
+  return in_graph_call(c, [&] { return replay(own.graph, inputs, trace->variables); });
 }
 
 Explanation explain_rank(const ConcreteFunction& whole, int64_t rows, const cost::Ranks& ranks) {

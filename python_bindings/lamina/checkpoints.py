@@ -84,7 +84,7 @@ class Checkpoint:
 
     def _save(self, step, more, wanted):
         """Ends a step. If it is wanted, or the program was asked to stop, the state is saved with what `more` returns for JSON beside it."""
-        if isinstance(step, bool) or not isinstance(step, numbers.Integral) or not 0 <= step < 10**12:
+        if not (errors.is_whole(step) and 0 <= step < 10**12):
             raise errors.InvalidArgument(f"Checkpoint.save: {errors.shown(step)} is no step", why="it is a number from 0 to 999,999,999,999", fix="pass how many steps were done")
         step = operator.index(step)
         ranks = distributed._join()

@@ -389,7 +389,7 @@ class Dataset:
         """Datasets of these lengths, or shares of the whole: each element is in one of them, chosen at random by the seed, and they keep their order.
         Shuffle the parts, and not what is split: InvalidArgument."""
         total, parts = len(self), list(parts)
-        whole = all(isinstance(part, numbers.Integral) and not isinstance(part, bool) for part in parts)
+        whole = all(map(errors.is_whole, parts))
         if parts and not whole and all(isinstance(part, numbers.Real) and not isinstance(part, numbers.Integral) for part in parts) and abs(sum(parts) - 1) < 1e-6 and min(parts) >= 0:
             ends = [round(total * sum(parts[:i + 1])) for i in range(len(parts))]
             parts = [end - begin for begin, end in zip([0, *ends], ends)]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import numbers
 import sys
 
 from . import _border, _core, errors
@@ -80,7 +79,7 @@ def reduce_scatter(x, shards: int | None = None, name: str = ""):
 
 def broadcast(x, root: int = 0, name: str = ""):
     """Rank root's x, of the same shape and dtype on every rank; eager and traced, with gradients (see all_reduce)."""
-    if not _is_whole(root):
+    if not errors.is_whole(root):
         raise errors.TypeMismatch(f"broadcast: root {errors.shown(root)} is no rank", why="ranks are whole numbers from 0")
     return _join().graph_broadcast(x, int(root), name)
 
@@ -91,7 +90,7 @@ def send_receive(x, routes, name: str = ""):
     routes: pairs of ranks (from, to), the same on every rank; a rank sends at most once and receives at most once.
     """
     pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in (routes if isinstance(routes, (tuple, list)) else (routes,))]
-    if any(len(pair) != 2 or not all(_is_whole(rank) for rank in pair) for pair in pairs):
+    if any(len(pair) != 2 or not all(errors.is_whole(rank) for rank in pair) for pair in pairs):
         raise errors.TypeMismatch(f"send_receive: the routes {errors.shown(routes)} are not pairs of ranks", why="a route is from one rank to another", fix="pass a list such as [(0, 1)]")
     return _join().graph_send_receive(x, [(int(a), int(b)) for a, b in pairs], name)
 
@@ -142,7 +141,7 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
         raise errors.TypeMismatch(f"data_parallel: {errors.a_type(step)} cannot be called", why="what is run on each part of a batch is a function", fix="pass a function or a callable object")
     if devices is not None and not (isinstance(devices, (tuple, list)) and devices and all(isinstance(device, str) for device in devices)):
         raise errors.TypeMismatch(f"data_parallel: devices {errors.shown(devices)} are no names of devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
-    if buckets is not None and not (_is_whole(buckets) and 1 <= buckets <= 4096):
+    if buckets is not None and not (errors.is_whole(buckets) and 1 <= buckets <= 4096):
         raise errors.InvalidArgument(f"data_parallel: buckets {errors.shown(buckets)} is not a whole number from 1 to 4096", fix="leave it out: the model of costs then chooses")
     return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), int(buckets or 0), reproducible)
 
@@ -236,17 +235,12 @@ def _require_same(function, values, name):
                                       fix="call lm.random.set_seed with the same seed on every rank, and update from sums over ranks: lm.distributed.host_all_reduce")
 
 
-def _is_whole(value) -> bool:
-    """Whether it is a whole number, of Python's or of NumPy's."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
 def _is_list_of_arrays(value) -> bool:
     return isinstance(value, list) and len(value) > 0 and all(part is None or hasattr(part, "shape") for part in value)
 
 
 def _shards(function, shards):
-    if not (_is_whole(shards) and 1 <= shards <= 65536):
+    if not (errors.is_whole(shards) and 1 <= shards <= 65536):
         raise errors.InvalidArgument(f"{function}: shards {errors.shown(shards)} is not a whole number from 1 to 65536", why="a batch is cut into as many parts, whatever the number of ranks",
                                      fix="leave it out, or pass a multiple of the number of ranks")
     return int(shards)

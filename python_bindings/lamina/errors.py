@@ -5,6 +5,7 @@ Every error says what failed, where, why and how to fix it: as its text, and as 
 from __future__ import annotations
 
 import math
+import numbers
 
 __all__ = [
     "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
@@ -56,6 +57,11 @@ def in_range(what: str, why: str, low, high=math.inf, **values) -> None:
             number = math.nan
         if not low <= number <= high or math.isinf(number):
             raise InvalidArgument(f"{what}: {name} {shown(value)}", why=why, fix=f"pass a number from {low} {'on' if high == math.inf else f'to {high}'}" if low > -math.inf else "pass a finite number")
+
+
+def is_whole(value) -> bool:
+    """Whether it is a whole number of Python's or of NumPy's; a bool is none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def a_type(value) -> str:

@@ -36,5 +36,16 @@ class LAMINA_API GraphCall {
  private:
   Communicator& c_;
 };
+// f() as such a call.
+template <class F>
+auto in_graph_call(Communicator& c, F&& f) {
+  GraphCall call(c);
+  try {
+    return f();
+  } catch (const Error& e) {
+    call.failed(e);
+    throw;
+  }
+}
 
 }  // namespace lamina::distributed

@@ -358,16 +358,20 @@ void fail(const std::string& why) {
   std::abort();
 }
 
+// While start() runs, `place` points to `list`, where its launches go.
+template <class List>
+static void collect_in(List*& place, List& list, const std::function<void()>& start) {
+  struct Back {
+    List*& place;
+    ~Back() { place = nullptr; }
+  } back{place};
+  place = &list;
+  start();
+}
+
 std::vector<Launch> launches_of(const std::function<void()>& start) {
   std::vector<Launch> out;
-  listed = &out;
-  try {
-    start();
-  } catch (...) {
-    listed = nullptr;
-    throw;
-  }
-  listed = nullptr;
+  collect_in(listed, out, start);
   return out;
 }
 
@@ -422,16 +426,7 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
 
 void run_together(const std::vector<std::function<void()>>& starts) {
   std::vector<std::vector<Running>> gpus;
-  for (const auto& start : starts) {
-    together = &gpus.emplace_back();
-    try {
-      start();
-    } catch (...) {
-      together = nullptr;
-      throw;
-    }
-    together = nullptr;
-  }
+  for (const auto& start : starts) collect_in(together, gpus.emplace_back(), start);
   run_all(gpus);
 }
 

@@ -1,7 +1,6 @@
 """fit(checkpoint=...): where training is saved as it goes, and how it resumes."""
 from __future__ import annotations
 
-import numbers
 
 from .. import _core, errors
 from .._structure import unflatten
@@ -13,7 +12,7 @@ class Run:
     """One call of fit. It begins with the random state that the first one began with, so that its data come in the same order."""
 
     def __init__(self, checkpoint, every, model):
-        if every != "epoch" and (isinstance(every, bool) or not isinstance(every, numbers.Integral) or every < 1):
+        if every != "epoch" and not (errors.is_whole(every) and every >= 1):
             raise errors.InvalidArgument(f"fit: checkpoint_every {errors.shown(every)} is not a number of steps", why='it is a positive integer or "epoch"', fix='pass "epoch"')
         self.saved = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         self.saved.model, self.saved.optimizer = self.saved.model or model, self.saved.optimizer or model.optimizer

@@ -268,16 +268,14 @@ std::string failures(Communicator& c) {
     if (random() % 3 == 0 && !gather("between")) return cat("ranks meet in other calls, before call ", call);
     std::string thrown;
     try {
-      GraphCall running(c);
-      try {
+      const bool met = in_graph_call(c, [&] {
         for (int i = 0; i <= collectives; ++i) {
           if (fails[size_t(c.rank())] == i) throw Error(ErrorKind::index, {.what = "a label", .where = "here", .why = "why", .fix = "fix"});
-          if (i < collectives && !gather("sum")) return cat("ranks meet in other calls, in call ", call);
+          if (i < collectives && !gather("sum")) return false;
         }
-      } catch (const Error& e) {
-        running.failed(e);
-        throw;
-      }
+        return true;
+      });
+      if (!met) return cat("ranks meet in other calls, in call ", call);
     } catch (const Error& e) {
       if (e.kind != ErrorKind::index || e.parts.why != "why" || e.parts.fix != "fix") return e.what();
       thrown = e.parts.what;
