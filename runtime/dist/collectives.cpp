@@ -1,6 +1,7 @@
 #include "runtime/dist/collectives.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "runtime/device/backend.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr size_t kSmall = 8192;            // bytes of all roots below which every rank gets all of them and adds by itself
 constexpr size_t kMostBytes = 1ull << 47;  // of one collective
+constexpr int64_t kFewest = 1024;          // elements for which a turn through shared memory is worth its barriers
 
 void require(bool holds, const char* op, const std::string& what, const std::string& why, const std::string& fix, Subject subject) {
   if (!holds)
@@ -55,7 +57,7 @@ std::vector<const void*> root_sums(const Place& at, const SumOf& sum, DType wire
   return out;
 }
 
-// Adds the elements [begin, end) of every rank's roots on the ranks that want them.
+// Adds every rank's roots: each rank adds a slice of the elements.
 class RootExchange {
  public:
   RootExchange(const Place& at, const SumOf& sum) : at_(at), c_(at.ranks()), sum_(sum), wire_(is_half(sum.dtype) ? DType::f32 : sum.dtype) {
@@ -66,9 +68,34 @@ class RootExchange {
     joins_ = joins_of(all_, sum.shards);
   }
 
-  // wanted(rank): the elements that a rank adds. The sum of this rank's elements is written to `result`.
+  // The sum of this rank's slice.
+  void scatter(const void* leaves, void* result) const {
+    if (SharedMemory* shared = memory()) return through(*shared, leaves, result, false);
+    by_messages(leaves, result, [&](int r) { return slice(r); });
+  }
+  // The whole sum.
+  void reduce(const void* leaves, void* result) const {
+    if (c_.size() == 1 || all_.size() * size_t(sum_.count) * size_of(wire_) <= kSmall)
+      return by_messages(leaves, result, [&](int) { return Range{0, sum_.count}; });
+    if (SharedMemory* shared = memory()) return through(*shared, leaves, result, true);
+    const size_t unit = size_of(sum_.dtype);
+    const auto place = [&](int r) { return static_cast<char*>(result) + size_t(slice(r).begin) * unit; };
+    scatter(leaves, place(c_.rank()));
+    std::vector<Transfer> transfers;
+    for (int r = 0; r < c_.size(); ++r) {
+      if (r == c_.rank()) continue;
+      if (const Range own = slice(c_.rank()); own.size()) transfers.push_back(to_rank(r, place(c_.rank()), size_t(own.size()) * unit));
+      if (const Range theirs = slice(r); theirs.size()) transfers.push_back(from_rank(r, place(r), size_t(theirs.size()) * unit));
+    }
+    at_.exchange(transfers);
+  }
+
+ private:
+  Range slice(int r) const { return part_of(sum_.count, c_.size(), r); }
+
+  // wanted(rank): the elements that a rank adds. Their sum on this rank is written to `result`.
   template <class Wanted>
-  void run(const void* leaves, void* result, Wanted wanted) {
+  void by_messages(const void* leaves, void* result, Wanted wanted) const {
     const int self = c_.rank();
     std::optional<Place::Room> room;
     const Range mine = wanted(self);
@@ -96,9 +123,56 @@ class RootExchange {
     at_.add({.from = wire_, .to = sum_.dtype, .count = mine.size(), .joins = joins_.data()}, pieces, result);
   }
 
-  bool is_small() const { return all_.size() * size_t(sum_.count) * size_of(wire_) <= kSmall; }
+  // Null where ranks do not share memory, or are so many that too little of it is each one's.
+  SharedMemory* memory() const {
+    if (!at_.on_host() || c_.size() == 1) return nullptr;
+    SharedMemory& shared = c_.shared();
+    return !shared.of_ranks.empty() && elements_in(shared) >= kFewest ? &shared : nullptr;
+  }
+  // Beside the elements that are rounded up to in each rank's slice.
+  int64_t elements_in(const SharedMemory& shared) const {
+    size_t roots = 0;
+    for (const auto& of_rank : of_rank_) roots = std::max(roots, of_rank.size());
+    return int64_t(shared.half / (roots * size_of(wire_))) - c_.size();
+  }
+  // Each rank shows the others what they add of its roots, adds its slice, and shows the sum in the place where its own part of its first
+  // root would be. As many elements at once as half of the memory holds.
+  void through(SharedMemory& shared, const void* leaves, void* result, bool whole) const {
+    const int self = c_.rank();
+    std::optional<Place::Room> room;
+    const std::vector<const void*> sums = root_sums(at_, sum_, wire_, of_rank_[size_t(self)], leaves, room);
+    const size_t unit = size_of(wire_), to_unit = size_of(sum_.dtype);
+    const int64_t at_once = elements_in(shared), turns = (sum_.count + at_once - 1) / at_once;
+    for (int64_t turn = 0; turn < turns; ++turn, shared.turn ^= 1) {
+      std::vector<Range> wanted;     // by rank: the elements that it adds
+      std::vector<size_t> first(1);  // where they lie
+      for (int r = 0; r < c_.size(); ++r) {
+        const Range all = slice(r), part = part_of(all.size(), turns, turn);
+        wanted.push_back({all.begin + part.begin, all.begin + part.end});
+        first.push_back(first.back() + size_t(part.size()) * unit);
+      }
+      const auto shown = [&](int of, size_t root, int to) { return shared.of(of) + root * first.back() + first[size_t(to)]; };
+      const auto from = [&](const void* root, int r) { return static_cast<const char*>(root) + size_t(wanted[size_t(r)].begin) * unit; };
+      const auto place = [&](int r) {
+        return static_cast<char*>(result) + size_t(wanted[size_t(r)].begin - (whole ? 0 : slice(r).begin)) * to_unit;
+      };
+      const auto length = [&](int r) { return size_t(wanted[size_t(r)].size()); };
+      for (size_t i = 0; i < sums.size(); ++i)
+        for (int r = 0; r < c_.size(); ++r)
+          if (r != self) std::memcpy(shown(self, i, r), from(sums[i], r), length(r) * unit);
+      c_.barrier();
+      std::vector<const void*> pieces;
+      for (int r = 0; r < c_.size(); ++r)
+        for (size_t i = 0; i < of_rank_[size_t(r)].size(); ++i) pieces.push_back(r == self ? from(sums[i], r) : shown(r, i, self));
+      at_.add({.from = wire_, .to = sum_.dtype, .count = wanted[size_t(self)].size(), .joins = joins_.data()}, pieces, place(self));
+      if (!whole) continue;
+      std::memcpy(shown(self, 0, self), place(self), length(self) * to_unit);
+      c_.barrier();
+      for (int r = 0; r < c_.size(); ++r)
+        if (r != self) std::memcpy(place(r), shown(r, 0, r), length(r) * to_unit);
+    }
+  }
 
- private:
   const Place& at_;
   Communicator& c_;
   const SumOf sum_;
@@ -243,18 +317,7 @@ void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* res
   if (sum.count == 0) return;
   const bool by_library = is_by_library(sum);
   if (by_library && c.size() > 1) return sum_by_library(at, sum, leaves, result);
-  RootExchange roots(at, sum);
-  if (c.size() == 1 || roots.is_small()) return roots.run(leaves, result, [&](int) { return Range{0, sum.count}; });
-  const auto slice = [&](int r) { return part_of(sum.count, c.size(), r); };
-  const auto place = [&](int r) { return static_cast<char*>(result) + size_t(slice(r).begin) * unit; };
-  roots.run(leaves, place(c.rank()), slice);
-  std::vector<Transfer> transfers;
-  for (int r = 0; r < c.size(); ++r) {
-    if (r == c.rank()) continue;
-    if (const Range own = slice(c.rank()); own.size()) transfers.push_back(to_rank(r, place(c.rank()), size_t(own.size()) * unit));
-    if (const Range theirs = slice(r); theirs.size()) transfers.push_back(from_rank(r, place(r), size_t(theirs.size()) * unit));
-  }
-  at.exchange(transfers);
+  RootExchange(at, sum).reduce(leaves, result);
 }
 
 void reduce_scatter(const Place& at, const SumOf& sum, const void* leaves, void* slice, Subject subject) {
@@ -268,7 +331,7 @@ void reduce_scatter(const Place& at, const SumOf& sum, const void* leaves, void*
                           .bytes = int64_t(size_t(sum.count) * size_of(sum.dtype))},
                          subject);
   if (sum.count == 0) return;
-  RootExchange(at, sum).run(leaves, slice, [&](int r) { return part_of(sum.count, c.size(), r); });
+  RootExchange(at, sum).scatter(leaves, slice);
 }
 
 void all_reduce(const Place& at, DType dtype, const void* own, void* result, int64_t count, Subject subject) {

@@ -81,6 +81,15 @@ void Communicator::wait(const std::function<bool()>& done) {
   }
 }
 
+SharedMemory& Communicator::shared() {
+  constexpr size_t most = 2 << 20, most_of_all = 16 << 20;  // bytes of a half: containers often have 64 MB of shared memory
+  if (!shared_) {
+    const size_t half = std::min(most, most_of_all / size_t(size_) / 4096 * 4096);
+    shared_ = {.of_ranks = half ? share(2 * half) : std::vector<char*>(), .half = half};
+  }
+  return *shared_;
+}
+
 Peers& Communicator::joined(Device device) {
   const std::lock_guard lock(devices_mutex_);
   std::unique_ptr<Peers>& peers = devices_[device];

@@ -21,6 +21,16 @@ using lamina::Patience;
 using lamina::to_rank;
 using lamina::Transfer;
 
+// Memory that ranks of one host share. Collectives use its halves by turns: a rank writes a half again behind the barrier of the turn
+// between, when all ranks have read it.
+struct SharedMemory {
+  std::vector<char*> of_ranks;  // empty: they reach each other by messages alone
+  size_t half = 0;              // bytes
+  int turn = 0;
+
+  char* of(int rank) const { return of_ranks[size_t(rank)] + size_t(turn) * half; }
+};
+
 class LAMINA_API Communicator {
  public:
   Communicator(int rank, int size, Patience patience);
@@ -39,6 +49,11 @@ class LAMINA_API Communicator {
   virtual void barrier();
   // Of f32 or f64, in place, in any order.
   virtual void sum(DType dtype, void* data, int64_t count);
+
+  // Memory of this many bytes of each rank, by rank, which all ranks reach while this object lives; what a rank wrote before a barrier, all
+  // read behind it. Empty where they do not. Collective.
+  virtual std::vector<char*> share(size_t) { return {}; }
+  SharedMemory& shared();  // made at the first call, which is collective
 
   // This rank's device, joined with those of the other ranks at the first call, which is collective.
   Peers& joined(Device device);
@@ -76,6 +91,7 @@ class LAMINA_API Communicator {
   std::atomic<int64_t> graphs_begun_{0}, graphs_running_{0}, failed_graph_{0};  // failed: the last call of which all ranks know
   FlightRecord record_;
   Mutex calls_;
+  std::optional<SharedMemory> shared_;
   Mutex devices_mutex_;
   std::map<Device, std::unique_ptr<Peers>> devices_;
   std::map<Device, std::optional<bool>> reaches_;

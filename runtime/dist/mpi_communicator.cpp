@@ -54,6 +54,16 @@ class OverMpi final : public MpiCommunicator {
     finish_request([&](void** request) { return mpi_.barrier(request); });
   }
 
+  std::vector<char*> share(size_t bytes) override {
+    std::vector<void*> addresses(static_cast<size_t>(size()));
+    int shared = 0;
+    if (mpi_.share(bytes, addresses.data(), &shared)) end_job(why_failed(), -1);
+    std::vector<char*> out;
+    if (shared)
+      for (void* address : addresses) out.push_back(static_cast<char*>(address));
+    return out;
+  }
+
   void sum(DType dtype, void* data, int64_t count) override {
     const int64_t most = int64_t(kMostMpiBytes / size_of(dtype));
     for (int64_t at = 0; at < count; at += most)
@@ -94,8 +104,9 @@ class OverMpi final : public MpiCommunicator {
         error = mpi_.test(request, &ended);
         return ended || error;
       });
-    if (error) end_job(cat("MPI has failed in collective ", record().current().sequence, ": ", why_of(mpi_)), -1);
+    if (error) end_job(why_failed(), -1);
   }
+  std::string why_failed() { return cat("MPI has failed in collective ", record().current().sequence, ": ", why_of(mpi_)); }
   // MPI may still write to the buffers of the waiting call, so nobody can leave it.
   void stalled(const Error& error) override { end_job(error.what(), -1); }
 

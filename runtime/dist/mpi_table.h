@@ -26,6 +26,9 @@ struct LaminaMpi {
   int (*broadcast)(void* data, size_t bytes, int root, void** request);
   int (*barrier)(void** request);
   int (*sum)(void* data, size_t count, int is_double, void** request);  // MPI_Iallreduce in place
+  // Collective, and waits: memory of this many bytes of each rank, which all ranks reach. *shared is 0 where ranks are on several hosts.
+  // What a rank wrote before a barrier, all read behind it.
+  int (*share)(size_t bytes, void** of_ranks, int* shared);
   int (*test)(void* request, int* ended);
   // Messages of the control thread, on a communicator of their own. A message to a rank that has not taken the last eight is not sent.
   int (*send_control)(int to, const void* data, size_t bytes, int* sent);
@@ -39,7 +42,7 @@ struct LaminaMpi {
 }  // extern "C"
 
 namespace lamina::distributed {
-constexpr uint32_t kLaminaMpiVersion = 2;
+constexpr uint32_t kLaminaMpiVersion = 3;
 constexpr size_t kMostMpiBytes = size_t(1) << 30;  // of one all_gather or broadcast: MPI counts with int
 // For programs that link the plug-in's objects, as lamina_mpi_tests does.
 void provide_mpi(const LaminaMpi* table);

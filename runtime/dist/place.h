@@ -22,6 +22,7 @@ class LAMINA_API Place {
   // the other ranks at its first collective. Collective.
   static Place of(Communicator& c, const Stream& stream);
   Communicator& ranks() const { return c_; }
+  bool on_host() const { return !stream_.backend; }
 
   void exchange(std::span<const Transfer> transfers) const;
   void all_gather(const void* own, void* all, size_t bytes) const;
@@ -49,7 +50,6 @@ class LAMINA_API Place {
   };
 
  private:
-  bool on_host() const { return !stream_.backend; }
   Communicator& c_;
   Peers* peers_ = nullptr;
   mutable Stream stream_;

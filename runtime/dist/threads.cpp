@@ -27,12 +27,13 @@ struct Offer {
 class ThreadCommunicator;
 
 struct Group {
-  explicit Group(int size) : offers(size_t(size) * size_t(size)), members(size_t(size)) {}
+  explicit Group(int size) : offers(size_t(size) * size_t(size)), members(size_t(size)), memory(size_t(size)) {}
   std::deque<Offer*>& between(int from, int to) { return offers[size_t(from) * members.size() + size_t(to)]; }
 
   Mutex mutex;
   std::vector<std::deque<Offer*>> offers;
   std::vector<ThreadCommunicator*> members;
+  std::vector<std::unique_ptr<char[]>> memory;  // that ranks share: by rank
   std::atomic<bool> ended{false};
   std::optional<Error> why;  // once ended
   std::exception_ptr first;  // what the first rank that failed has thrown
@@ -64,6 +65,14 @@ class ThreadCommunicator final : public Communicator {
       take_back(own);
       throw;
     }
+  }
+
+  std::vector<char*> share(size_t bytes) override {
+    group_.memory[size_t(rank())] = std::make_unique_for_overwrite<char[]>(bytes);
+    barrier();
+    std::vector<char*> out;
+    for (const auto& of_rank : group_.memory) out.push_back(of_rank.get());
+    return out;
   }
 
   void abort(const Error& why) override {

@@ -1,8 +1,10 @@
-// liblamina_mpi.so: the functions of LaminaMpi over MPI. Bytes move by MPI_Isend, MPI_Irecv, MPI_Iallgather and MPI_Ibcast. MPI adds
-// in sum() alone, which programs must ask for: elsewhere the order of additions is Lamina's.
+// liblamina_mpi.so: the functions of LaminaMpi over MPI. Bytes move by MPI_Isend, MPI_Irecv, MPI_Iallgather and MPI_Ibcast, and
+// between ranks of one host through memory of MPI_Win_allocate_shared. MPI adds in sum() alone, which programs must ask for: elsewhere the
+// order of additions is Lamina's.
 #include <mpi.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -19,6 +21,7 @@ constexpr int kNoThreads = -1;  // besides MPI's own errors
 constexpr int kTag = 7;
 
 MPI_Comm data = MPI_COMM_NULL, control = MPI_COMM_NULL;
+MPI_Win memory = MPI_WIN_NULL;  // that ranks share
 bool initialised_here = false;
 thread_local int last_error = 0;
 
@@ -104,6 +107,7 @@ int broadcast(void* bytes_of, size_t bytes, int root, void** request) {
 int barrier(void** request) {
   auto* made = new Request;
   *request = made;
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // what this rank wrote to shared memory
   return noted(MPI_Ibarrier(data, &made->parts.emplace_back(MPI_REQUEST_NULL)));
 }
 
@@ -114,9 +118,43 @@ int sum(void* numbers, size_t count, int is_double, void** request) {
                               &made->parts.emplace_back(MPI_REQUEST_NULL)));
 }
 
+int share(size_t bytes, void** of_ranks, int* shared) {
+  MPI_Comm here = MPI_COMM_NULL;
+  int ranks = 0, ranks_here = 0;
+  *shared = 0;
+  MPI_Comm_size(data, &ranks);
+  if (const int error = MPI_Comm_split_type(data, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here)) return noted(error);
+  MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
+  MPI_Comm_size(here, &ranks_here);
+  int all_here = ranks_here == ranks;
+  void* own = nullptr;
+  if (const int error = MPI_Allreduce(MPI_IN_PLACE, &all_here, 1, MPI_INT, MPI_MIN, data)) return noted(error);
+  if (all_here) {
+    MPI_Info apart = MPI_INFO_NULL;  // each rank's memory has pages of its own
+    MPI_Info_create(&apart);
+    MPI_Info_set(apart, "alloc_shared_noncontig", "true");
+    int made = MPI_Win_allocate_shared(MPI_Aint(bytes), 1, apart, here, &own, &memory) == MPI_SUCCESS;
+    MPI_Info_free(&apart);
+    if (const int error = MPI_Allreduce(&made, shared, 1, MPI_INT, MPI_MIN, data)) return noted(error);
+  }
+  MPI_Comm_free(&here);
+  if (!*shared) {
+    memory = MPI_WIN_NULL;
+    return 0;
+  }
+  MPI_Win_lock_all(MPI_MODE_NOCHECK, memory);
+  for (int rank = 0; rank < ranks; ++rank) {  // the same numbers: `here` is in the order of ranks
+    MPI_Aint length = 0;
+    int unit = 0;
+    if (const int error = MPI_Win_shared_query(memory, rank, &length, &unit, &of_ranks[rank])) return noted(error);
+  }
+  return 0;
+}
+
 int test(void* request, int* ended) {
   auto* made = static_cast<Request*>(request);
   const int error = MPI_Testall(int(made->parts.size()), made->parts.data(), ended, MPI_STATUSES_IGNORE);
+  if (*ended) std::atomic_thread_fence(std::memory_order_seq_cst);
   if (*ended && !error) delete made;
   return noted(error);
 }
@@ -168,6 +206,10 @@ int finish() {
   for (std::list<Letter>& open : letters())
     for (Letter& letter : open)
       if (const int error = MPI_Wait(&letter.request, MPI_STATUS_IGNORE)) return noted(error);
+  if (memory != MPI_WIN_NULL) {
+    MPI_Win_unlock_all(memory);
+    if (const int error = MPI_Win_free(&memory)) return noted(error);
+  }
   return initialised_here ? noted(MPI_Finalize()) : 0;
 }
 
@@ -190,7 +232,8 @@ constexpr const char* kBuiltWith = "MPI";
 
 extern "C" __attribute__((visibility("default"))) const LaminaMpi* lamina_mpi() {
   using namespace lamina::distributed;
-  static const LaminaMpi table = {kLaminaMpiVersion, kBuiltWith,      start, library, exchange, all_gather, broadcast, barrier, sum, test,
-                                  send_control,      receive_control, why,   finish,  abort,    leave};
+  static const LaminaMpi table = {kLaminaMpiVersion, kBuiltWith, start,  library, exchange, all_gather,
+                                  broadcast,         barrier,    sum,    share,   test,     send_control,
+                                  receive_control,   why,        finish, abort,   leave};
   return &table;
 }

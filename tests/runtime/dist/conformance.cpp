@@ -106,28 +106,41 @@ std::string pieces_in_order(Communicator& c) {
   return c.rank() != 1 || (got[0] == 1 && got[1] == 2) ? "" : cat("got ", got[0], " and ", got[1]);
 }
 
+// all_reduce and reduce_scatter of this rank's leaves.
+std::string wrong_sums(Communicator& c, DType dtype, int64_t count, int64_t shards) {
+  const size_t unit = size_of(dtype), bytes = size_t(count) * unit;
+  const std::vector<char> leaves = own_leaves(c, dtype, count, shards), expected = expected_sum(dtype, count, shards);
+  std::vector<char> all(bytes + 1, 'x'), slice(bytes + 1, 'x');
+  const SumOf sum{.dtype = dtype, .count = count, .shards = shards};
+  const std::string what = cat(": ", dtype, "[", count, "] in ", shards, " shards");
+  all_reduce(c, sum, leaves.data(), all.data(), {.tensor = "w"});
+  if (auto wrong = compare("all_reduce", all.data(), expected.data(), bytes); !wrong.empty()) return wrong + what;
+  reduce_scatter(c, sum, leaves.data(), slice.data(), {.tensor = "w"});
+  const Range own = part_of(count, c.size(), c.rank());
+  const size_t own_bytes = size_t(own.size()) * unit;
+  if (auto wrong = compare("reduce_scatter", slice.data(), expected.data() + size_t(own.begin) * unit, own_bytes); !wrong.empty())
+    return wrong + what;
+  return all[bytes] == 'x' && slice[own_bytes] == 'x' ? "" : "a sum was written beyond its end" + what;
+}
+
 std::string sums(Communicator& c) {
   for (const DType dtype : kSummed)
     for (const int64_t shards : {8, 11, 64}) {
       if (shards < c.size()) continue;
       for (const int64_t count : {0, 1, 7, 1000, 5003}) {
         if (count * shards > 8 * 5003) continue;
-        const size_t bytes = size_t(count) * size_of(dtype);
-        const std::vector<char> leaves = own_leaves(c, dtype, count, shards), expected = expected_sum(dtype, count, shards);
-        std::vector<char> all(bytes + 1, 'x'), slice(bytes + 1, 'x');
-        const SumOf sum{.dtype = dtype, .count = count, .shards = shards};
-        all_reduce(c, sum, leaves.data(), all.data(), {.tensor = "w"});
-        if (auto wrong = compare("all_reduce", all.data(), expected.data(), bytes); !wrong.empty())
-          return cat(wrong, ": ", dtype, "[", count, "] in ", shards, " shards");
-        reduce_scatter(c, sum, leaves.data(), slice.data(), {.tensor = "w"});
-        const Range own = part_of(count, c.size(), c.rank());
-        const size_t unit = size_of(dtype);
-        if (auto wrong = compare("reduce_scatter", slice.data(), expected.data() + size_t(own.begin) * unit, size_t(own.size()) * unit);
-            !wrong.empty())
-          return cat(wrong, ": ", dtype, "[", count, "] in ", shards, " shards");
-        if (all[bytes] != 'x' || slice[size_t(own.size()) * unit] != 'x') return "a sum was written beyond its end";
+        if (auto wrong = wrong_sums(c, dtype, count, shards); !wrong.empty()) return wrong;
       }
     }
+  return "";
+}
+
+// More than the memory that ranks share holds at once.
+std::string long_sums(Communicator& c) {
+  constexpr int64_t kShards = 11;
+  if (c.size() > kShards) return "";
+  for (const DType dtype : {DType::f32, DType::bf16})
+    if (auto wrong = wrong_sums(c, dtype, 400'001, kShards); !wrong.empty()) return wrong;
   return "";
 }
 
@@ -296,6 +309,7 @@ constexpr Case kCases[] = {{"barriers", barriers},
                            {"exchanges", exchanges},
                            {"pieces_in_order", pieces_in_order},
                            {"sums", sums},
+                           {"long_sums", long_sums},
                            {"plain_sums", plain_sums},
                            {"rank_order_is_found", rank_order_is_found},
                            {"sums_by_the_library", sums_by_the_library},

@@ -24,6 +24,28 @@ TEST(RankThreads, PassTheConformanceSuite) {
       run_ranks(ranks, [&](Communicator& c) { EXPECT_EQ(one.run(c), "") << one.name << " with " << ranks << " ranks"; });
 }
 
+// Ranks that share no memory, as on several hosts.
+class ByMessages final : public Communicator {
+ public:
+  explicit ByMessages(Communicator& c) : Communicator(c.rank(), c.size(), c.patience()), c_(c) {}
+  const char* name() const override { return "messages"; }
+  void exchange(std::span<const Transfer> transfers) override { c_.exchange(transfers); }
+  void abort(const Error& why) override { c_.abort(why); }
+  std::vector<RankStatus> ranks() const override { return c_.ranks(); }
+
+ private:
+  void stalled(const Error& error) override { throw error; }
+  Communicator& c_;
+};
+TEST(RankThreads, PassTheConformanceSuiteByMessages) {
+  for (const Case& one : conformance_cases())
+    for (const int ranks : {1, 2, 3, 4, 6, 8})
+      run_ranks(ranks, [&](Communicator& c) {
+        ByMessages messages(c);
+        EXPECT_EQ(one.run(messages), "") << one.name << " with " << ranks << " ranks";
+      });
+}
+
 TEST(RankThreads, SumInRankOrderIsFoundAtThreeRanks) {
   const int64_t count = 1000;
   std::vector<int> found;
