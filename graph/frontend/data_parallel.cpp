@@ -27,6 +27,11 @@ namespace lamina::distributed {
 namespace {
 
 constexpr int64_t kMostBuckets = 4096;
+thread_local int whole_batches = 0;  // functions of one that this thread traces
+struct WholeBatchScope {
+  WholeBatchScope() { ++whole_batches; }
+  ~WholeBatchScope() { --whole_batches; }
+};
 
 int64_t axis_of(const VmapArgument& a) { return *a.axis < 0 ? *a.axis + a.tensor.rank() : *a.axis; }
 
@@ -175,6 +180,13 @@ void compare_with_one_rank(const std::string& name, int64_t ranks, const ir::Gra
 
 }  // namespace
 
+bool in_whole_batch() {
+  Trace* around = Trace::current();
+  if (!around || whole_batches == 0) return false;
+  around->by_rows = true;  // it means something else on a rank's rows
+  return true;
+}
+
 int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapArgument> arguments, CallSite at) {
   const std::string& name = options.name;
   const int64_t shards = options.shards;
@@ -261,6 +273,7 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   }
   {
     TraceScope scope(trace);
+    const WholeBatchScope whole_batch;
     trace->add_outputs(body(whole), at);
   }
   if (outer) outer->created.insert(outer->created.end(), trace->created.begin(), trace->created.end());

@@ -24,6 +24,8 @@ struct DataParallelOptions {
   std::string name = "data_parallel";  // for errors
 };
 
+// Whether this thread traces a function of a whole batch. There data_parallel(f) is f.
+LAMINA_API bool in_whole_batch();
 // How many rows all ranks have together. Every rank calls it, before the same call. Throws collective, on all ranks, when a rank does not
 // have its part of the batch or calls something else.
 LAMINA_API int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapArgument> arguments, CallSite at);
@@ -42,10 +44,14 @@ template <class F>
 class DataParallel {
  public:
   DataParallel(F f, DataParallelOptions options)
-      : options_(options), function_(WholeBatch{std::move(f), options}, {.name = options.name}) {}
+      : options_(options),
+        f_(std::make_shared<const F>(std::move(f))),
+        function_(WholeBatch{f_, options}, {.name = options.name, .advice = kAdvice}) {}
 
   template <class... Args>
   auto operator()(const Args&... args) const {
+    using Result = typename typed::Outside<std::invoke_result_t<const F&, const Args&...>>::type;
+    if (in_whole_batch()) return static_cast<Result>((*f_)(args...));
     const std::vector<VmapArgument> arguments = arguments_of(options_, args...);
     return function_(rows_of_batch(options_, arguments, {}), args...);
   }
@@ -72,7 +78,7 @@ class DataParallel {
     return out;
   }
   struct WholeBatch {
-    F f;
+    std::shared_ptr<const F> f;
     DataParallelOptions options;
     template <class... Args>
     auto operator()(int64_t rows, const Args&... args) const {
@@ -90,9 +96,9 @@ class DataParallel {
         std::tuple<Args...> whole{typed::rebuild(in, args)...};  // braces evaluate from left to right
         std::vector<Tensor> results;
         if constexpr (std::is_void_v<Result>)
-          std::apply(f, whole);
+          std::apply(*f, whole);
         else
-          typed::flatten_result(results, sizes, std::apply(f, whole));
+          typed::flatten_result(results, sizes, std::apply(*f, whole));
         return results;
       });
       if constexpr (!std::is_void_v<Result>) {
@@ -102,7 +108,10 @@ class DataParallel {
       }
     }
   };
+  static constexpr const char* kAdvice =
+      "pass batches of one length: a number of rows is a graph of its own, because the ranks' rows follow from it";
   DataParallelOptions options_;
+  std::shared_ptr<const F> f_;
   TypedFunction<WholeBatch> function_;
 };
 

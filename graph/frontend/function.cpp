@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "graph/frontend/data_parallel.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/signature.h"
 #include "graph/frontend/trace_turn.h"
@@ -82,6 +83,7 @@ uint64_t Function::ranks_of(const Arguments& arguments) const {
 }
 
 uint64_t Function::Data::ranks_of(const SignatureView& view, CallSite at) const {
+  if (distributed::in_whole_batch()) return 1;
   distributed::Communicator& c = distributed::current();
   if (c.size() == 1) return 0;
   const auto own = int64_t(view.hash);
@@ -238,7 +240,9 @@ void Function::Data::check_created(const Trace& trace, bool first_trace) const {
 
 Signature::Difference Function::Data::difference(const Signature& now) const {
   if (entries.empty()) return {};
-  return now.difference(entries.back()->signature, options);
+  Signature::Difference out = now.difference(entries.back()->signature, options);
+  if (!options.advice.empty()) out.fix = options.advice;
+  return out;
 }
 
 // The records of the last traces: why each was made, for which line, and why another is needed now. Values that are not tensors are

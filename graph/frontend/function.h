@@ -18,6 +18,7 @@ struct FunctionOptions {
   // Limit of temporary memory per call in bytes; 0: none. If the values do not fit, most of those kept for the gradient are recomputed with
   // the same bits, at the cost of about one more forward pass. If that does not fit either, the smallest plan found is used.
   int64_t memory_budget = 0;
+  std::string advice = {};  // how callers avoid retraces, where that does not follow from what differs
 };
 
 // One call's arguments, flattened by the language layer.

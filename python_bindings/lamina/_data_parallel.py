@@ -34,6 +34,7 @@ class DataParallel:
             return self._whole_batch(rows, args, kwargs)
 
         whole_batch.__name__ = self._name
+        whole_batch._advice = "pass batches of one length: a number of rows is a graph of its own, because the ranks' rows follow from it"
         self._function = function(whole_batch)
 
     def __reduce__(self):
@@ -72,6 +73,8 @@ class DataParallel:
         return _join().rows_of_batch(self._name, given.tensors, given.axes, given.names, self._shards, self._buckets, self._devices)
 
     def __call__(self, *args, **kwargs):
+        if _core.distributed.in_whole_batch():  # a step that calls another one
+            return callee(self._fn)(*args, **kwargs)
         return self._function(self._rows(self._given(args, kwargs)[0]), args, kwargs)
 
     def _whole_batch(self, rows, args, kwargs):

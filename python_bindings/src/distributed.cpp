@@ -131,6 +131,7 @@ void bind_collectives(nb::module_& m) {
         return unlocked({&operand}, [&] { return dist::send_receive(operand, routes, name); });
       },
       nb::arg("x"), nb::arg("routes"), nb::arg("name"));
+  m.def("in_whole_batch", [] { return dist::in_whole_batch(); }, "Whether a function of a whole batch is being traced.");
   m.def(
       "rows_of_batch",
       [](const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes, const std::vector<std::string>& names,

@@ -41,7 +41,7 @@ struct State {
   LiveCaptures live;
   bool receives_self = false;  // the first argument is the method's instance, which is not part of the key
   nb::object instance;         // a weak reference to it
-  std::string name;
+  std::string name, advice;    // FunctionOptions
 };
 
 struct FunctionObject {
@@ -116,6 +116,7 @@ Function& function_of(FunctionObject* self, const std::vector<std::string>& name
     FunctionOptions options;
     options.memory_budget = self->state->memory_budget;
     options.name = state.name;
+    options.advice = state.advice;
     options.argument_names = names;
     options.signature = state.signature;
     state.function.emplace(std::move(options));
@@ -551,6 +552,8 @@ nb::object make_function(nb::handle function, nb::handle input_signature, bool r
   state.memory_budget = memory_budget.value_or(0);
   const nb::object name = nb::getattr(function, "__name__", nb::none());
   state.name = PyUnicode_Check(name.ptr()) ? nb::cast<std::string>(name) : std::string(Py_TYPE(function.ptr())->tp_name);
+  if (const nb::object advice = nb::getattr(function, "_advice", nb::none()); PyUnicode_Check(advice.ptr()))
+    state.advice = nb::cast<std::string>(advice);
   state.relax_shapes = relax_shapes || of_model;
   state.of_model = of_model;
   state.autograph = autograph;

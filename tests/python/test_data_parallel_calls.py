@@ -215,3 +215,46 @@ def test_batches_may_be_lists_as_loaders_give_and_have_none_in_them():
             assert (seen[key] is None) == (batch[key] is None) and (batch[key] is None or (seen[key] == batch[key]).all())
     with pytest.raises(lm.errors.InvalidArgument, match="different numbers of rows"):
         next(iter(distributed.shard([[x, y[:4]]])))
+
+
+NESTED = """
+    @d.data_parallel
+    def mean(x): return lm.mean(x * x)
+    @d.data_parallel
+    def normed(x): return (x - lm.mean(x)) / 3
+    def plain_mean(x): return lm.mean(x * x)
+    def plain_normed(x): return (x - lm.mean(x)) / 3
+
+    traced = lm.function(lambda x: mean(x) + 1)        # has a graph for a rank's rows and one for a whole batch
+    def step(mean, normed, traced):
+        def run(x):
+            centred = normed(x)
+            looped = lm.fori_loop(0, 2, lambda i, s: s + mean(centred), 0.0)
+            return mean(x) + traced(x) + looped, centred
+        return run
+    nested, flat = d.data_parallel(step(mean, normed, traced)), d.data_parallel(step(plain_mean, plain_normed, lambda x: plain_mean(x) + 1))
+    for rows in (16, 8, 12, 16):
+        x = np.random.default_rng(rows).standard_normal((rows, 3)).astype("float32")
+        mine = next(iter(d.shard([x])))
+        outside = float(traced(mine))
+        (a, b), (e, f) = nested(mine), flat(mine)
+        said.append(f"{float(a) == float(e) and np.array_equal(b, f) and outside == float(mean(mine) + 1) == float(traced(mine))}")
+"""
+
+
+@jobs
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_inside_of_another_one_it_is_its_function(ranks, tmp_path):
+    assert said_by(ranks, NESTED, tmp_path) == {rank: ["True"] * 4 for rank in range(ranks)}
+
+
+def test_the_advice_on_retraces_is_about_the_rows_and_at_the_users_line():
+    @distributed.data_parallel
+    def mean(x):
+        return lm.mean(x)
+
+    with pytest.warns(lm.RetraceWarning) as log:
+        for rows in range(5, 10):
+            mean(np.ones((rows, 2), "float32"))
+    assert all("pass batches of one length" in str(w.message) and "lm.constant" not in str(w.message) for w in log)
+    assert {w.filename for w in log} == {__file__}

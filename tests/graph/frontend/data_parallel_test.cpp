@@ -171,6 +171,18 @@ TEST(DataParallel, ResultsWithRowsAreThisRanksRows) {
     });
 }
 
+TEST(DataParallel, InsideOfAnotherOneItIsItsFunction) {
+  const auto square_mean = [](Tensor x) { return mean(square(x)); };
+  for (const int ranks : {1, 2, 3})
+    dist::run_ranks(ranks, [&](dist::Communicator& c) {
+      const auto inner = dist::data_parallel(square_mean);
+      const auto outer = dist::data_parallel([&](Tensor x) { return add(inner(x), mean(x)); });
+      const auto flat = dist::data_parallel([&](Tensor x) { return add(square_mean(x), mean(x)); });
+      const Tensor x = own_rows(c, noise(20 * 3, 1), 3);
+      EXPECT_EQ(outer(x).to_vector<float>(), flat(x).to_vector<float>()) << ranks << " ranks";
+    });
+}
+
 TEST(DataParallelErrors, MatchTheirTexts) {
   const auto text_with = [](int ranks, const std::function<void(dist::Communicator&)>& body) -> std::string {
     try {
