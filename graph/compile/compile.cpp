@@ -10,6 +10,10 @@
 namespace lamina::compile {
 namespace {
 
+// Of an update's x and dz. Threads share it by weights, behind all gradients of inputs: it reads rows from memory that others have written.
+// Beyond this it is better when each makes its rows' gradients at once. Measured on an EPYC: equal at 512 rows of 64 columns.
+constexpr int64_t kMostJoinedBytes = 256 << 10;
+
 int threads_for(const Selection& selection, const Options& options) {
   if (options.device.kind != DeviceKind::cpu) return 1;
   int threads = options.threads > 0 ? options.threads : config::threads();
@@ -80,7 +84,9 @@ std::shared_ptr<const exec::Program> plan_placed(const ir::Graph& g, Placed plac
 std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options) {
   require_device(options.device);
   if (std::optional<Placed> placed = place(g, options)) return plan_placed(g, std::move(*placed), options);
-  return plan_graph(g, options);
+  if (options.device.kind != DeviceKind::cpu || options.writer) return plan_graph(g, options);
+  const int threads = options.threads > 0 ? options.threads : config::threads();
+  return plan_graph(passes::join_leaves(g, threads == 1 ? INT64_MAX : kMostJoinedBytes), options);
 }
 
 }  // namespace lamina::compile

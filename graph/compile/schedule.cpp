@@ -33,6 +33,10 @@ bool is_gradient(const Node& node) {
                                                     &ops::def::sum};
   return std::find(ops.begin(), ops.end(), node.op) != ops.end();
 }
+// Whether it makes a rank's part of a gradient, which ranks exchange before the update.
+bool adds_leaves(const Node& node) {
+  return node.op == &ops::def::dense_update && ir::attrs_of<ops::DenseUpdateAttrs>(*node.attrs).leaves > 1;
+}
 bool is_elementwise(const Node& node) { return node.op->scalar_op >= 0 || node.op == &ops::def::fused_elementwise; }
 
 // A small node that cannot fail: an error must leave the assignments before it, and no other.
@@ -123,6 +127,7 @@ std::vector<int> schedule(const Selection& selection, int threads, bool gathers_
     const bool computes_update = n.op->partition == section::Partition::tiles ||
                                  (is_elementwise(n) && !tiny(n) && selection.nodes[size_t(i)].device.kind == DeviceKind::cpu);
     bool update = threads == 1 && computes_update && !assigned_to[size_t(i)].empty();
+    early = early || (adds_leaves(n) && assigned_to[size_t(i)].empty());
     if (waits) early = update = false;
     if (update) {
       early = true;

@@ -42,8 +42,9 @@ struct CumsumAttrs {
 struct DenseUpdateAttrs {
   int64_t weight_extras = 0;
   Precision precision = Precision::float32;  // of dw; db is a plain sum
-  static constexpr auto fields =
-      std::tuple{field("weight_extras", &DenseUpdateAttrs::weight_extras), field("precision", &DenseUpdateAttrs::precision)};
+  int64_t leaves = 1;                        // of the batch (kernels/leaves.h): the regions take the gradient of each
+  static constexpr auto fields = std::tuple{field("weight_extras", &DenseUpdateAttrs::weight_extras),
+                                            field("precision", &DenseUpdateAttrs::precision), field("leaves", &DenseUpdateAttrs::leaves)};
 };
 struct DropoutAttrs {
   float rate = 0.5f;

@@ -11,6 +11,7 @@
 #include "graph/ops/regions.h"
 #include "graph/ops/section_step.h"
 #include "kernels/dense.h"
+#include "kernels/leaves.h"
 #include "runtime/core/config.h"
 #include "runtime/device/library_work.h"
 
@@ -32,6 +33,7 @@ namespace lamina::ops {
 namespace {
 
 constexpr const char* kDenseUpdateName = "dense_update";
+constexpr int64_t kMostLeaves = 64;
 
 using section::Activation;
 using section::Broadcast;
@@ -116,7 +118,8 @@ struct Half {
 
 std::vector<TensorType> infer_update(const ir::InferCall& call) {
   const char* op = kDenseUpdateName;
-  int64_t weight_extras = ir::attrs_of<DenseUpdateAttrs>(call.attrs).weight_extras;
+  const auto& attrs = ir::attrs_of<DenseUpdateAttrs>(call.attrs);
+  const int64_t weight_extras = attrs.weight_extras, leaves = attrs.leaves;
   auto bad = [&](const std::string& what, const std::string& why) {
     return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "", .why = why, .fix = ""});
   };
@@ -129,6 +132,9 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
   require_same_dtype(op, x, dz);
   require_models(op, dz, x, true);
   if (dense_rows(x) != dense_rows(dz)) throw does_not_fit(op, x, dz, cat("x has ", dense_rows(x), " rows and dz ", dense_rows(dz)), "");
+  if (leaves < 1 || leaves > kMostLeaves || (leaves > 1 && (dz.rank() != 2 || !dense_rows(dz).known() || dense_rows(dz).number() < leaves)))
+    throw bad(cat(leaves, " leaves of ", dz),
+              cat("a batch has 1 to ", kMostLeaves, " leaves, each of one row at least, and is no stack of models"));
   std::vector<TensorType> out;
   const Half halves[] = {{*call.regions[0], 2, size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(x), columns_of(dz)})}},
                          {*call.regions[1],
@@ -137,11 +143,11 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
                           {x.dtype, with_models(dz, {columns_of(dz)})}}};
   for (const Half& half : halves) {
     const ir::Graph& region = half.region;
-    if (region.inputs.size() != 1 + half.extras)
+    if (region.inputs.size() != size_t(leaves) + half.extras)
       throw bad(cat("a region with ", region.inputs.size(), " inputs for ", half.extras, " extras"),
-                "a region takes the gradient, then the extras");
+                "a region takes the gradient of each leaf, then the extras");
     for (size_t i = 0; i < region.inputs.size(); ++i) {
-      const TensorType& given = i == 0 ? half.gradient : call.in[half.first_extra + i - 1];
+      const TensorType& given = i < size_t(leaves) ? half.gradient : call.in[half.first_extra + i - size_t(leaves)];
       if (!(region.type(region.inputs[i]) == given))
         throw bad(cat("a region's input ", i, " is ", region.type(region.inputs[i]), ", it was given ", given), "they must be equal");
     }
@@ -188,14 +194,28 @@ std::vector<Value> plain_update(Graph& g, std::span<const Value> in, const Dense
                                 const ir::Graph& bias_region, bool at_once = false, std::span<const ir::GraphRef> fused = {}) {
   const int64_t weight_extras = attrs.weight_extras;
   std::vector<Value> weight_in, bias_in, out;
+  const auto each_leaf = [&](auto&& gradient) {  // of its rows of x and dz
+    std::vector<Value> of_leaves;
+    for (int64_t leaf = 0; leaf < attrs.leaves; ++leaf) {
+      const auto rows = [&](Value v) {
+        if (attrs.leaves == 1) return v;
+        const int64_t all = dense_rows(g.type(v)).number();
+        return slice(g, v, {kernels::first_row_of_leaf(all, attrs.leaves, leaf), 0},
+                     {kernels::first_row_of_leaf(all, attrs.leaves, leaf + 1), columns_of(g.type(v)).number()}, {1, 1});
+      };
+      of_leaves.push_back(gradient(rows));
+    }
+    return of_leaves;
+  };
   const Value both = at_once ? g.add(def::dense_grad_weights, ir::make_attrs(PrecisionAttrs{attrs.precision}), {in[0], in[1]}) : Value{};
   if (!weight_region.outputs.empty()) {
-    weight_in.push_back(at_once ? both : matmul(g, in[0], in[1], true, false, attrs.precision));
+    weight_in = at_once ? std::vector{both}
+                        : each_leaf([&](auto&& rows) { return matmul(g, rows(in[0]), rows(in[1]), true, false, attrs.precision); });
     weight_in.insert(weight_in.end(), in.begin() + 2, in.begin() + 2 + weight_extras);
     out = fused.empty() ? inline_region(g, weight_region, weight_in) : as_one_node(g, fused[0], std::move(weight_in));
   }
   if (!bias_region.outputs.empty()) {
-    bias_in.push_back(at_once ? Value{both.node, 1} : sum(g, in[1], {-2}));
+    bias_in = at_once ? std::vector{Value{both.node, 1}} : each_leaf([&](auto&& rows) { return sum(g, rows(in[1]), {-2}); });
     bias_in.insert(bias_in.end(), in.begin() + 2 + weight_extras, in.end());
     const std::vector<Value> bias = fused.empty() ? inline_region(g, bias_region, bias_in) : as_one_node(g, fused[1], std::move(bias_in));
     out.insert(out.end(), bias.begin(), bias.end());
@@ -221,7 +241,8 @@ std::vector<Value> decompose_grad_input(Graph& g, const ir::AttrsBase& attrs, st
 std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in,
                                     std::span<const ir::GraphRef> regions) {
   const TensorType &x = g.type(in[0]), &dz = g.type(in[1]);
-  const bool has_both = !regions[0]->outputs.empty() && !regions[1]->outputs.empty() && x.rank() == 2 && known(x.shape) && known(dz.shape);
+  const bool has_both = !regions[0]->outputs.empty() && !regions[1]->outputs.empty() && x.rank() == 2 && known(x.shape) &&
+                        known(dz.shape) && ir::attrs_of<DenseUpdateAttrs>(attrs).leaves == 1;
   // Without the library they are two launches, and the sum may not join a section.
   const bool is_large = has_both && double(dense_rows(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >=
                                         least_multiply_adds(Setting::cublaslt);
@@ -378,6 +399,7 @@ bool section_update(const ir::KernelRequest& request, ir::SectionStep& out) {
   if (s.has_bias) s.code2 = int32_t(out.codes.size()), out.codes.push_back(code_of(kDenseUpdateName, *request.regions[1]));
   if (dz.rank() == 3) set_models(out, request, ranks);
   out.flops = 2.0 * s.replicas * s.rows * s.k * s.n;
+  if (dz.rank() == 2) s.replicas = int32_t(ir::attrs_of<DenseUpdateAttrs>(request.attrs).leaves);
   return dz.rank() == 2 || pays_by_models(s);
 }
 

@@ -41,6 +41,10 @@ LAMINA_API Graph fuse_dense(const Graph& g);
 LAMINA_API Graph fuse_dense_backward(const Graph& g);
 // Connected elementwise nodes of one shape become one fused_elementwise.
 LAMINA_API Graph fuse_elementwise(const Graph& g);
+// For CPUs: where an elementwise node takes a layer's gradients of all leaves of a batch (data_parallel), it becomes a region of one
+// dense_update, which makes these gradients part by part in a core's cache. Only where x and dz have at most `most_bytes`. Not in the list:
+// a GPU's blocks make each leaf's by itself.
+LAMINA_API Graph join_leaves(const Graph& g, int64_t most_bytes);
 // Trades work for memory: most values made before the graph's memory peak and used after it are computed again there, by the same nodes on
 // the same values, so with the same bits. Of each `stride` in a row, the first is kept; 0: none is recomputed. Nodes with effects or
 // regions run once.

@@ -171,7 +171,12 @@ void SectionThread::gather_bias_update(const Step& s, CodeOperand* ins, CodeOper
 }
 
 UpdateOperands SectionThread::update_operands(const Step& s) const {
-  return {.x = in<const float>(s, 0), .dz = in<const float>(s, 1), .rows = s.rows, .k = s.k, .n = s.n};
+  return {.x = in<const float>(s, 0),
+          .dz = in<const float>(s, 1),
+          .rows = s.rows,
+          .k = s.k,
+          .n = s.n,
+          .leaves = s.partition == Partition::tiles ? s.replicas : 1};
 }
 
 void SectionThread::run_elementwise(const Step& s, int thread, int threads, Range rows) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/leaves.h"
 #include "runtime/core/error.h"
 
 namespace lamina::kernels::cpu {
@@ -50,9 +51,35 @@ void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOper
   elementwise_matrix(code, from, steps, to, n, elements.begin, elements.end);
 }
 
+// Runs the program on the gradients of all leaves, which gradient(leaf, first row, rows, to) computes for these elements.
+template <class Gradient>
+static void update_by_leaves(const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out,
+                             Range elements, float* gradients, Gradient gradient) {
+  CodeOperand in[kMostOperands];
+  for (int64_t leaf = 0; leaf < u.leaves; ++leaf, gradients += elements.size()) {
+    const int64_t first = first_row_of_leaf(u.rows, u.leaves, leaf);
+    gradient(first, first_row_of_leaf(u.rows, u.leaves, leaf + 1) - first, gradients);
+    in[leaf] = {reinterpret_cast<char*>(gradients - elements.begin), Broadcast::full};
+  }
+  std::copy(extras, extras + code.inputs.size() - size_t(u.leaves), in + u.leaves);
+  run_code(code, in, out, elements, u.n);
+}
+
 void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
                     const CodeOperand* out, Range weight_rows) {
   if (weight_rows.size() <= 0 || u.n == 0 || code.outputs.empty()) return;
+  if (u.leaves > 1) {
+    constexpr int64_t most = 32768;  // floats of a strip's gradients: they stay in the second level of the cache
+    const int64_t strip = std::min(weight_rows.size(), std::max<int64_t>(6, most / (u.n * u.leaves) / 6 * 6));
+    float* gradients = thread_scratch(Scratch::strip, strip * u.n * u.leaves);
+    for (int64_t i = weight_rows.begin; i < weight_rows.end; i += strip) {
+      const Range part{i, std::min(weight_rows.end, i + strip)};
+      update_by_leaves(u, code, extras, out, {part.begin * u.n, part.end * u.n}, gradients, [&](int64_t first, int64_t rows, float* to) {
+        dense_grad_weight(tiles, u.x + first * u.k, u.dz + first * u.n, to, part, rows, u.k, u.n, nullptr, 0);
+      });
+    }
+    return;
+  }
   if (auto descent = descent_of(code, extras); descent && extras[descent->w].broadcast == Broadcast::full) {
     const int64_t at = weight_rows.begin * u.n;
     const float* w = reinterpret_cast<const float*>(extras[descent->w].data);
@@ -89,6 +116,9 @@ void update_by(const Tiles& tiles, const float* gradient, const ElementwiseCode&
 void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
                  const CodeOperand* out) {
   if (u.n == 0 || code.outputs.empty()) return;
+  if (u.leaves > 1)
+    return update_by_leaves(u, code, extras, out, {0, u.n}, thread_scratch(Scratch::strip, u.n * u.leaves),
+                            [&](int64_t first, int64_t rows, float* to) { dense_grad_bias(tiles, u.dz + first * u.n, to, rows, u.n); });
   if (is_gradient(code)) return dense_grad_bias(tiles, u.dz, reinterpret_cast<float*>(out[0].data), u.rows, u.n);
   float* db = thread_scratch(Scratch::strip, u.n);
   dense_grad_bias(tiles, u.dz, db, u.rows, u.n);

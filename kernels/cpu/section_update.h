@@ -31,6 +31,7 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand
 struct UpdateOperands {
   const float *x, *dz;
   int64_t rows, k, n;
+  int64_t leaves = 1;  // of the rows; the program takes the gradient of each
 };
 
 // Runs the program on (dw, extras...) for these rows of dw = x^T dz. `w - rate * dw` is computed in registers; other programs run strip by

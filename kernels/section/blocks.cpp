@@ -405,6 +405,7 @@ int64_t serial_terms(const Step& s) {
 }
 
 const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const Step& s, const Nested* nested) {
+  if (s.kind == StepKind::dense_update && s.partition == Partition::tiles && s.replicas != 1) return "an update that adds up leaves";
   switch (s.kind) {
     case StepKind::dense:
     case StepKind::dense_grad_input:

@@ -52,7 +52,7 @@ Run run_from(int32_t first, const Table& table, const std::vector<OperandRange>&
     const bool whole = s.kind == StepKind::dense_update && s.partition == Partition::tiles;
     const bool small =
         !by_rows && !whole && cost(s) <= small_cost && s.kind != StepKind::loop && s.kind != StepKind::branch && !can_fail(s);
-    if (s.replicas != 1 || !(by_rows || (!run.rows.empty() && (whole || small)))) break;
+    if ((s.replicas != 1 && !whole) || !(by_rows || (!run.rows.empty() && (whole || small)))) break;
     accesses_of(table, s, accesses);
     const bool behind_rows = conflicts(of_rows, s, by_rows), behind_others = conflicts(of_whole, s) || conflicts(of_after, s);
     const bool is_state = may_stop && writes_state(accesses, ranges);
@@ -357,7 +357,7 @@ std::shared_ptr<const Chunks> place_chunks(const Run& run, const std::vector<siz
     out->items.push_back({run.rows[p]});
     for (int32_t update : updates[p]) {
       const Step& s = table.steps[size_t(update)];
-      if (s.rows != rows || rows > Chunks::kMostRows) return nullptr;
+      if (s.rows != rows || rows > Chunks::kMostRows || s.replicas != 1) return nullptr;
       out->items.push_back({update, out->sums_bytes});
       out->sums_bytes += sums_bytes(s);
     }

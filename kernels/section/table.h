@@ -85,7 +85,7 @@ struct Step {
   int32_t first_in = 0, ins = 0;   // into Table::operands
   int32_t first_out = 0, outs = 0;
   int32_t owner = 0;     // Partition::one: the thread that runs it, modulo their number
-  int32_t replicas = 1;  // models of an ensemble; the sizes above are per model
+  int32_t replicas = 1;  // models of an ensemble, whose sizes are those above; of an update shared by tiles: leaves of all rows (leaves.h)
 };
 
 struct Operand {

@@ -55,7 +55,10 @@ class TableValidator {
       require(i < s.ins || o.buffer >= inputs_, "writes an input of the section");
     }
     require(s.rows >= 0 && s.k >= 0 && s.n >= 0, "has a negative size");
-    require(s.replicas >= 1 && (s.replicas == 1 || s.partition == Partition::models), "has models that are not shared out");
+    const bool of_leaves = s.kind == StepKind::dense_update && s.partition == Partition::tiles;
+    require(s.replicas >= 1 && (s.replicas == 1 || s.partition == Partition::models || of_leaves), "has models that are not shared out");
+    require(!of_leaves || s.replicas == 1 || s.replicas <= s.rows, "has more leaves than rows");
+    const int gradients = of_leaves ? s.replicas : 1;
     require(s.owner >= 0 && (s.owner == 0 || s.partition == Partition::one), "belongs to one thread and is shared");
     if (s.partition == Partition::models) check_models(s);
     auto counts = [&](int ins, int outs) { require(s.ins == ins && s.outs == outs, "has the wrong number of operands"); };
@@ -72,8 +75,8 @@ class TableValidator {
         require(s.partition != Partition::rows, "cannot be shared by rows");
         require(s.code >= 0 || s.extras == 0, "has inputs for a code that is not there");
         require(s.has_bias || s.ins == 2 + s.extras, "has inputs for a bias that is not there");
-        int outs = s.code >= 0 ? code(s.code, 1 + s.extras) : 0;
-        if (s.has_bias) outs += code(s.code2, s.ins - 1 - s.extras);
+        int outs = s.code >= 0 ? code(s.code, gradients + s.extras) : 0;
+        if (s.has_bias) outs += code(s.code2, gradients + s.ins - 2 - s.extras);
         require(s.outs == outs, "has the wrong number of operands");
         break;
       }

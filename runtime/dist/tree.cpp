@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/leaves.h"
+
 namespace lamina::distributed {
 namespace {
 
@@ -18,9 +20,7 @@ Range parent_of(Range node, int64_t shards) {
 }  // namespace
 
 Range part_of(int64_t total, int64_t parts, int64_t index) {
-  const int64_t each = total / parts, longer = total % parts;
-  const int64_t begin = index * each + std::min(index, longer);
-  return {begin, begin + each + (index < longer)};
+  return {kernels::first_row_of_leaf(total, parts, index), kernels::first_row_of_leaf(total, parts, index + 1)};
 }
 
 Range rows_of_rank(int64_t rows, int64_t shards, int64_t ranks, int64_t rank) {
