@@ -34,6 +34,7 @@ namespace {
 
 constexpr const char* kDenseUpdateName = "dense_update";
 constexpr int64_t kMostLeaves = 64;
+constexpr size_t kMostWithLeaves = 120;  // inputs and leaves: a kernel has room for so many operands
 
 using section::Activation;
 using section::Broadcast;
@@ -135,6 +136,8 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
   if (leaves < 1 || leaves > kMostLeaves || (leaves > 1 && (dz.rank() != 2 || !dense_rows(dz).known() || dense_rows(dz).number() < leaves)))
     throw bad(cat(leaves, " leaves of ", dz),
               cat("a batch has 1 to ", kMostLeaves, " leaves, each of one row at least, and is no stack of models"));
+  if (leaves > 1 && call.in.size() + size_t(leaves) > kMostWithLeaves)
+    throw bad(cat(call.in.size(), " inputs and ", leaves, " leaves"), cat("a region takes fewer than ", kMostWithLeaves, " values"));
   std::vector<TensorType> out;
   const Half halves[] = {{*call.regions[0], 2, size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(x), columns_of(dz)})}},
                          {*call.regions[1],
@@ -199,9 +202,12 @@ std::vector<Value> plain_update(Graph& g, std::span<const Value> in, const Dense
     for (int64_t leaf = 0; leaf < attrs.leaves; ++leaf) {
       const auto rows = [&](Value v) {
         if (attrs.leaves == 1) return v;
-        const int64_t all = dense_rows(g.type(v)).number();
-        return slice(g, v, {kernels::first_row_of_leaf(all, attrs.leaves, leaf), 0},
-                     {kernels::first_row_of_leaf(all, attrs.leaves, leaf + 1), columns_of(g.type(v)).number()}, {1, 1});
+        std::vector<int64_t> begin, end;
+        for (Dim d : g.type(v).shape) begin.push_back(0), end.push_back(d.number());
+        const size_t axis = begin.size() - 2;
+        begin[axis] = kernels::first_row_of_leaf(end[axis], attrs.leaves, leaf);
+        end[axis] = kernels::first_row_of_leaf(end[axis], attrs.leaves, leaf + 1);
+        return slice(g, v, std::move(begin), std::move(end), std::vector<int64_t>(axis + 2, 1));
       };
       of_leaves.push_back(gradient(rows));
     }

@@ -56,6 +56,7 @@ template <class Gradient>
 static void update_by_leaves(const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out,
                              Range elements, float* gradients, Gradient gradient) {
   CodeOperand in[kMostOperands];
+  if (code.inputs.size() >= size_t(kMostOperands)) internal_error("an elementwise code with too many operands for a section");
   for (int64_t leaf = 0; leaf < u.leaves; ++leaf, gradients += elements.size()) {
     const int64_t first = first_row_of_leaf(u.rows, u.leaves, leaf);
     gradient(first, first_row_of_leaf(u.rows, u.leaves, leaf + 1) - first, gradients);

@@ -137,49 +137,69 @@ std::vector<Update> updates() {
   };
 }
 
-const OpCases update_cases{"dense_update", [] {
-                             std::vector<OpCase> out;
-                             for (const Size& s : kSizes)
-                               for (const Update& weight : updates())
-                                 for (const Update& bias : updates()) {
-                                   const bool same = std::string(weight.name) == bias.name,
-                                              nothing = std::string(bias.name) == "nothing" && std::string(weight.name) == "sgd";
-                                   if (is_small(s) ? !s.rows && !same && !nothing : !same && !nothing) continue;
-                                   if (same && std::string(weight.name) == "nothing") continue;
-                                   OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " weight: ", weight.name, ", bias: ", bias.name),
-                                            .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}}};
-                                   const Shape weight_shape{s.k, s.n}, bias_shape{s.n};
-                                   std::vector<TensorType> weight_types{f32(weight_shape)}, bias_types{f32(bias_shape)};
-                                   for (const TensorType& t : weight.extras(weight_shape)) weight_types.push_back(t), c.in.push_back({t});
-                                   for (const TensorType& t : bias.extras(bias_shape)) bias_types.push_back(t), c.in.push_back({t});
-                                   c.attrs = ir::make_attrs(ops::DenseUpdateAttrs{int64_t(weight_types.size()) - 1});
-                                   c.regions = {region(weight_types, weight.build), region(bias_types, bias.build)};
-                                   allow_sums(c, s);
-                                   c.dtypes = {DType::f32};  // the regions' inputs are f32
-                                   out.push_back(std::move(c));
-                                 }
-                             // An ensemble's layer with a rate per model, on inputs per model and on a shared batch.
-                             for (bool shared : {false, true}) {
-                               const Shape weight{3, 7, 18}, bias{3, 18}, weight_rate{3, 1, 1}, bias_rate{3, 1};
-                               const auto descend = [](Graph& g, auto& in) {
-                                 return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))};
-                               };
-                               OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
-                                        .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})},
-                                               {f32({3, 5, 18})},
-                                               {f32(weight)},
-                                               {f32(weight_rate)},
-                                               {f32(bias)},
-                                               {f32(bias_rate)}},
-                                        .attrs = ir::make_attrs(ops::DenseUpdateAttrs{2}),
-                                        .regions = {region({f32(weight), f32(weight), f32(weight_rate)}, descend),
-                                                    region({f32(bias), f32(bias), f32(bias_rate)}, descend)}};
-                               allow_sums(c, {5, 7, 18});
-                               c.dtypes = {DType::f32};
-                               out.push_back(std::move(c));
-                             }
-                             return out;
-                           }};
+const OpCases update_cases{
+    "dense_update", [] {
+      std::vector<OpCase> out;
+      for (const Size& s : kSizes)
+        for (const Update& weight : updates())
+          for (const Update& bias : updates()) {
+            const bool same = std::string(weight.name) == bias.name,
+                       nothing = std::string(bias.name) == "nothing" && std::string(weight.name) == "sgd";
+            if (is_small(s) ? !s.rows && !same && !nothing : !same && !nothing) continue;
+            if (same && std::string(weight.name) == "nothing") continue;
+            OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " weight: ", weight.name, ", bias: ", bias.name),
+                     .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}}};
+            const Shape weight_shape{s.k, s.n}, bias_shape{s.n};
+            std::vector<TensorType> weight_types{f32(weight_shape)}, bias_types{f32(bias_shape)};
+            for (const TensorType& t : weight.extras(weight_shape)) weight_types.push_back(t), c.in.push_back({t});
+            for (const TensorType& t : bias.extras(bias_shape)) bias_types.push_back(t), c.in.push_back({t});
+            c.attrs = ir::make_attrs(ops::DenseUpdateAttrs{int64_t(weight_types.size()) - 1});
+            c.regions = {region(weight_types, weight.build), region(bias_types, bias.build)};
+            allow_sums(c, s);
+            c.dtypes = {DType::f32};  // the regions' inputs are f32
+            out.push_back(std::move(c));
+          }
+      // Each leaf of the batch by itself: weights by their sum of squares, the bias by a mean.
+      for (const Size& s : kSizes)
+        for (const int64_t leaves : {2, 3, 8}) {
+          if (s.rows < leaves || s.k == 0 || s.n == 0) continue;
+          OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " in ", leaves, " leaves"),
+                   .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}, {f32({s.k, s.n})}}};
+          std::vector<TensorType> weight_types(size_t(leaves), f32({s.k, s.n})), bias_types(size_t(leaves), f32({s.n}));
+          weight_types.push_back(f32({s.k, s.n}));
+          const auto added = [leaves](Graph& r, auto& in, bool squared) {
+            Value all = in[0];
+            for (size_t i = 1; i < size_t(leaves); ++i) all = ops::add(r, all, squared ? ops::mul(r, in[i], in[i - 1]) : in[i]);
+            return all;
+          };
+          c.attrs = ir::make_attrs(ops::DenseUpdateAttrs{1, Precision::float32, leaves});
+          c.regions = {
+              region(weight_types, [added](Graph& r, auto& in) { return std::vector{ops::sub(r, in.back(), added(r, in, true)), in[1]}; }),
+              region(bias_types, [added](Graph& r, auto& in) { return std::vector{added(r, in, false)}; })};
+          allow_sums(c, s);
+          c.dtypes = {DType::f32};
+          out.push_back(std::move(c));
+        }
+      // An ensemble's layer with a rate per model, on inputs per model and on a shared batch.
+      for (bool shared : {false, true}) {
+        const Shape weight{3, 7, 18}, bias{3, 18}, weight_rate{3, 1, 1}, bias_rate{3, 1};
+        const auto descend = [](Graph& g, auto& in) { return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))}; };
+        OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
+                 .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})},
+                        {f32({3, 5, 18})},
+                        {f32(weight)},
+                        {f32(weight_rate)},
+                        {f32(bias)},
+                        {f32(bias_rate)}},
+                 .attrs = ir::make_attrs(ops::DenseUpdateAttrs{2}),
+                 .regions = {region({f32(weight), f32(weight), f32(weight_rate)}, descend),
+                             region({f32(bias), f32(bias), f32(bias_rate)}, descend)}};
+        allow_sums(c, {5, 7, 18});
+        c.dtypes = {DType::f32};
+        out.push_back(std::move(c));
+      }
+      return out;
+    }};
 
 const OpCases grad_weights_cases{"dense_grad_weights", [] {
                                    std::vector<OpCase> out;
@@ -262,6 +282,19 @@ TEST(DenseOps, RefuseOperandsThatDoNotFit) {
   EXPECT_THROW(g.add(ops::def::dense_update, ir::make_attrs(ops::DenseUpdateAttrs{1}), {x, dz}, {good, good_bias}), Error);
   EXPECT_THROW(g.add(ops::def::dense_update, ir::make_attrs(ops::DenseUpdateAttrs{-1}), {x, dz}, {good, good_bias}), Error);
   EXPECT_THROW(g.add(ops::def::dense_update, ir::make_attrs(ops::DenseUpdateAttrs{0}), {x, dz}, {good}), Error);
+  const auto in_leaves = [&](int64_t leaves, const GraphRef& weight, const GraphRef& bias, Value rows, Value of) {
+    return g.add(ops::def::dense_update, ir::make_attrs(ops::DenseUpdateAttrs{0, Precision::float32, leaves}), {rows, of}, {weight, bias});
+  };
+  const auto first_of = [](int64_t leaves, const Shape& shape) {
+    return region(std::vector<TensorType>(size_t(leaves), f32(shape)), [](Graph&, auto& in) { return std::vector{in[0]}; });
+  };
+  EXPECT_NO_THROW(in_leaves(4, first_of(4, {3, 5}), first_of(4, {5}), x, dz));
+  EXPECT_THROW(in_leaves(0, first_of(1, {3, 5}), first_of(1, {5}), x, dz), Error);
+  EXPECT_THROW(in_leaves(4, first_of(3, {3, 5}), first_of(4, {5}), x, dz), Error);
+  EXPECT_THROW(in_leaves(5, first_of(5, {3, 5}), first_of(5, {5}), x, dz), Error) << "a leaf without rows";
+  const Value many = g.add_input(f32({200, 3})), dz_of_many = g.add_input(f32({200, 5}));
+  EXPECT_NO_THROW(in_leaves(64, first_of(64, {3, 5}), first_of(64, {5}), many, dz_of_many));
+  EXPECT_THROW(in_leaves(65, first_of(65, {3, 5}), first_of(65, {5}), many, dz_of_many), Error);
 }
 
 }  // namespace
