@@ -148,8 +148,9 @@ struct OpDef {
   bool (*alias)(const AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) = nullptr;
   int scalar_op = -1;  // elementwise ops: their kernels::ScalarOp
   Effect effect = Effect::none;
-  bool draws = false;    // the last input is a generator's state; under vmap each model draws its own numbers
-  bool strided = false;  // kernels accept views that are not contiguous
+  bool can_fail = false;  // its kernel throws for some values: an index out of range, a matrix that is singular
+  bool draws = false;     // the last input is a generator's state; under vmap each model draws its own numbers
+  bool strided = false;   // kernels accept views that are not contiguous
   // Result i may reuse the buffer of input in_place[i] if that has no other use (elementwise: any input of equal type).
   bool in_place = false;
   int first_in_place = 0;                                  // inputs before this one cannot be reused

@@ -82,6 +82,7 @@ constinit const ir::OpDef def::check_numerics{
     .rows = rows_elementwise,
     .cpu = kernel_numerics<On::cpu>,
     .cuda = kernel_numerics<On::gpu>,
+    .can_fail = true,
     .doc =
         "x; raises InvalidArgument with the message when an element is NaN or infinite, and says how many are and where the "
         "first is.\n\n"

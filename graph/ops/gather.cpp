@@ -163,6 +163,7 @@ constinit const ir::OpDef def::gather{
     .rows = rows_gather,
     .cpu = kernel_gather<On::cpu>,
     .cuda = kernel_gather<On::gpu>,
+    .can_fail = true,
     .doc =
         "The parts of x along an axis that an integer tensor names; x and indices may share their first batch_axes axes. Raises "
         "IndexOutOfRange.",
@@ -178,6 +179,7 @@ constinit const ir::OpDef def::scatter_add{
     .rows = rows_scatter_add,
     .cpu = kernel_scatter_add<On::cpu>,
     .cuda = kernel_scatter_add<On::gpu>,
+    .can_fail = true,
     .doc = "Zeros of a shape with the updates added along an axis at integer indices, in their order.",
 };
 

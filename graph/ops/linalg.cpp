@@ -312,6 +312,7 @@ constexpr const char* kOnTheCpu = "it runs by LAPACK, on the CPU";
       .batch = batch_linalg<def::op>,                         \
       .rows = rows_of_matrices,                               \
       .cpu = kernel_##op,                                     \
+      .can_fail = true,                                       \
       .no_cuda = kOnTheCpu,                                   \
       .doc = what,                                            \
   };

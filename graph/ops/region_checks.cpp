@@ -78,11 +78,8 @@ Value select_models(Graph& g, Value mask, Value a, Value b) {
 }
 
 bool can_fail(const Graph& region) {
-  static const std::vector<const ir::OpDef*> ops = {&def::gather,         &def::scatter,  &def::scatter_add, &def::sparse_cross_entropy,
-                                                    &def::check_numerics, &def::cholesky, &def::eigh,        &def::qr,
-                                                    &def::slogdet,        &def::solve,    &def::svd,         &def::triangular_solve};
   return std::any_of(region.nodes().begin(), region.nodes().end(), [&](const ir::Node& node) {
-    return std::find(ops.begin(), ops.end(), node.op) != ops.end() ||
+    return node.op->can_fail ||
            std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& inner) { return can_fail(*inner); });
   });
 }

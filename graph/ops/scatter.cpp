@@ -136,6 +136,7 @@ constinit const ir::OpDef def::scatter{
     .batch = batch_scatter,
     .cpu = kernel_scatter<On::cpu>,
     .cuda = kernel_scatter<On::gpu>,
+    .can_fail = true,
     .in_place = true,
     .first_in_place = 2,
     .doc = "x with updates set, added, multiplied, or the least or largest kept, at integer indices along an axis, in their order",

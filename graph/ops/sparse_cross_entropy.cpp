@@ -99,6 +99,7 @@ constinit const ir::OpDef def::sparse_cross_entropy{
     .cpu = kernel_sparse_cross_entropy<On::cpu>,
     .cuda = kernel_sparse_cross_entropy<On::gpu>,
     .section = step_sparse_cross_entropy,
+    .can_fail = true,
     .partition = section::Partition::rows,
     .doc = "losses log(sum(exp(logits))) - logits[label], and the probabilities softmax(logits)",
 };

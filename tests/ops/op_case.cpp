@@ -423,6 +423,24 @@ void check_batching(const ir::OpDef& op, const OpCase& c) {
   }
 }
 
+// A branch that can fail runs with values of a model that is on it (OpDef::can_fail): whatever values a kernel gets, only these may throw.
+void check_failures(const ir::OpDef& op, const OpCase& c) {
+  if (op.can_fail) return;
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  for (DType dtype : c.dtypes)
+    for (const auto& [number, whole] : {std::pair(none, -7.0), std::pair(0.0, 0.0), std::pair(-1e30, 1e9)}) {
+      SCOPED_TRACE(cat(c.name, ", ", dtype, " of ", number, ", whole numbers ", whole));
+      const OneNode one = one_node(op, c, inputs_as(c, dtype));
+      std::vector<Tensor> in;
+      for (const CaseInput& i : inputs_as(c, dtype)) {
+        in.emplace_back(i.type);
+        for (int64_t k = 0; k < in.back().size(); ++k)
+          in.back().set(k, i.type.dtype == DType::boolean ? double(k % 2) : is_floating(i.type.dtype) ? number : whole);
+      }
+      EXPECT_NO_THROW(evaluate(one.graph, in));
+    }
+}
+
 void check_text(const ir::OpDef& op, const OpCase& c) {
   for (DType dtype : c.dtypes) {
     SCOPED_TRACE(cat(c.name, ", ", dtype));
@@ -476,6 +494,7 @@ OpCases::OpCases(const char* name, std::function<std::vector<OpCase>()> make) {
     add("HasTheSecondGradientOfDifferences", check_second_gradient);
   }
   if (op->batch) add("BatchesLikeALoop", check_batching);
+  add("ThrowsOnlyIfItSaysSo", check_failures);
   add("ReadsBackFromItsText", check_text);
 }
 

@@ -9,8 +9,8 @@
 //
 // registers one test per check for Op_softmax: the kernel against a double-precision reference (and that it writes all elements of its
 // results and nothing else), strided inputs, threads and instruction sets, a section's step, first and second derivatives against
-// differences, the batching rule against a loop, and the text form. Special checks, such as error texts, are ordinary tests beside the
-// cases.
+// differences, the batching rule against a loop, what it may throw, and the text form. Special checks, such as error texts, are ordinary
+// tests beside the cases.
 #pragma once
 #include <functional>
 #include <map>
