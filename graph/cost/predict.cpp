@@ -145,14 +145,23 @@ class SectionModel {
       time = std::max(time, from);
       if (accesses_.empty()) continue;
       if (s.kind == StepKind::collect) {  // all blocks share the link
-        const double bytes = double(accesses_[0].end - accesses_[0].begin) * (sums_[s.k].ranks - 1);
-        link_until_ = std::max(link_until_, time) + bytes / link_.bytes;
-        time = std::max(time, link_until_);
+        const double bytes = double(sizeof(float)) * elements_of_sum(s, b) * sums_[s.k].roots * (sums_[s.k].ranks - 1) / sums_[s.k].ranks;
+        time = link_is_free(time, bytes / link_.bytes);
       }
-      time += (in_chain ? cycles_of_link(s) : cycles(s)) / cycles_per_microsecond();
+      time += (in_chain ? cycles_of_link(s) : cycles(s, b)) / cycles_per_microsecond();
       if (s.signal >= 0) raised_[size_t(s.signal)] = std::max(raised_[size_t(s.signal)], time);
-      if (s.kind == StepKind::announce) announced_[size_t(s.k)] = std::max(announced_[size_t(s.k)], time);
+      // The last block finds by a counter that it is that.
+      for (const int value : {s.kind == StepKind::announce ? s.k : -1, s.announces, s.announces2})
+        if (value >= 0) announced_[size_t(value)] = std::max(announced_[size_t(value)], time + kWordMicroseconds);
     }
+  }
+
+  // When what takes the link so long has passed: it takes the first time from `from` on at which the link is free.
+  double link_is_free(double from, double length) {
+    auto next = link_taken_.begin();
+    for (; next != link_taken_.end() && next->first < from + length; ++next) from = std::max(from, next->second);
+    link_taken_.insert(next, {from, from + length});
+    return from + length;
   }
 
   // Steps come in the table's order, and those of a chain follow each other on its blocks.
@@ -164,18 +173,29 @@ class SectionModel {
     return is_link;
   }
   double cycles_per_microsecond() const { return card_.gigahertz * 1e3; }
+  // Of a sum over ranks, in a block's part.
+  static double elements_of_sum(const BlockStep& s, int block) {
+    const section::Share<int> chunks = section::share(s.rows, s.each, block - s.first_block, s.blocks);
+    return std::max(0, std::min(chunks.end * section::kSumChunk, s.n) - chunks.begin * section::kSumChunk);
+  }
   // A block's part of a step, whose accesses are accesses_.
-  double cycles(const BlockStep& s) const {
+  double cycles(const BlockStep& s, int block) const {
     if (s.kind == StepKind::dense_update) return kStepCycles + cycles_of_update(s);
     if (s.kind == StepKind::elementwise) return kStepCycles + cycles_of_elementwise(s);
     double bytes = 0;
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
+    if (s.kind == StepKind::collect) bytes += double(sizeof(float)) * elements_of_sum(s, block) * sums_[s.k].roots;
+    const double program =
+        s.kind == StepKind::collect && s.code >= 0 && s.descent_w < 0
+            ? std::ceil(elements_of_sum(s, block) / section::kSumChunk) * cycles_of_program(s.known, s.code, true, false, kElementsAtOnce)
+            : 0;
     const double loss = s.kind == StepKind::sparse_cross_entropy ? kLossCycles : 0;  // of ten classes: sums in double, in order
     const double rounds = s.kind == StepKind::copy ? std::ceil(double(s.rows) * s.n / s.blocks / section::kBlockThreads) : 0;
-    return kStepCycles + loss + std::max({flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle, rounds * kCopyCycles});
+    return kStepCycles + loss + program + std::max({flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle, rounds * kCopyCycles});
   }
   // given: the program's first input is not loaded. elements: of a thread, on average.
   double cycles_of_program(int8_t known, int32_t code, bool given, bool few_warps, double elements) const {
+    if (known == section::kStored) return 0;  // as in gradient descent, this is a part of a tile's time
     if (known != section::kInterpreted) {
       const kernels::KnownCode& program = kernels::known::kCodes[known];
       const bool root = std::any_of(program.code, program.code + program.instructions,
@@ -244,10 +264,10 @@ class SectionModel {
   const BlockPlan& plan_;
   const Card& card_;
   const Link link_;
-  std::vector<double> times_;      // per block
-  std::vector<double> raised_;     // per counter: time of the last increment
-  std::vector<double> announced_;  // per value of sums over ranks: when its last chunk was
-  double link_until_ = 0;          // when what was read over the link is there
+  std::vector<double> times_;                          // per block
+  std::vector<double> raised_;                         // per counter: time of the last increment
+  std::vector<double> announced_;                      // per value of sums over ranks: when its last chunk was
+  std::vector<std::pair<double, double>> link_taken_;  // from when until when, in order
   const section::BlockSum* sums_ = nullptr;
   section::BlockPlaces places_;
   std::vector<section::BlockAccess> accesses_;

@@ -172,11 +172,16 @@ bool step_all_reduce(const ir::KernelRequest& request, ir::SectionStep& step) {
   for (const TensorType& t : request.out) {
     if (t.dtype != DType::f32) return false;
     sum.counts.push_back(size_of(t.shape).number());
-    bytes += byte_size(t) * (a.ranks - 1);
+    bytes += byte_size(t) * ((a.leaves ? a.shards : a.ranks) - 1);
   }
   std::vector<distributed::Range> roots;
   for (int64_t r = 0; r < a.ranks; ++r) {
-    const std::vector<distributed::Range> own = distributed::roots_of(distributed::part_of(a.shards, a.ranks, r), a.shards);
+    const distributed::Range leaves = distributed::part_of(a.shards, a.ranks, r);
+    std::vector<distributed::Range> own;
+    if (a.leaves)
+      for (int64_t leaf = leaves.begin; leaf < leaves.end; ++leaf) own.push_back({leaf, leaf + 1});
+    else
+      own = distributed::roots_of(leaves, a.shards);
     sum.roots.push_back(int32_t(own.size()));
     roots.insert(roots.end(), own.begin(), own.end());
   }
@@ -206,15 +211,16 @@ void run_all_reduce(const KernelCall& call, const CollectiveAttrs& a) {
   const Place place = Place::of(c, call.stream);
   const std::string line = text(call.line);
   const distributed::Range leaves_here = distributed::leaves_of(c, a.shards);
-  const int64_t own = a.of_rows ? int64_t(distributed::roots_of(leaves_here, a.shards).size()) : leaves_here.size();
+  const bool of_roots = a.of_rows && !a.leaves;
+  const int64_t own = of_roots ? int64_t(distributed::roots_of(leaves_here, a.shards).size()) : leaves_here.size();
   if (call.in.empty()) return;
   if (call.in[0]->shape[0] != own)
     throw Error(ErrorKind::invalid_argument,
-                {.what = cat("all_reduce: rank ", c.rank(), " has ", call.in[0]->shape[0], a.of_rows ? " roots" : " leaves"),
+                {.what = cat("all_reduce: rank ", c.rank(), " has ", call.in[0]->shape[0], of_roots ? " roots" : " leaves"),
                  .where = line,
                  .why = cat("of ", a.shards, " shards it has ", own),
                  .fix = "stack this rank's shards along the first axis"});
-  distributed::SumOf sum{.dtype = call.in[0]->dtype, .count = 0, .shards = a.shards, .of_roots = a.of_rows, .reproducible = a.reproducible};
+  distributed::SumOf sum{.dtype = call.in[0]->dtype, .count = 0, .shards = a.shards, .of_roots = of_roots, .reproducible = a.reproducible};
   const distributed::Subject subject{.tensor = a.name, .line = line};
   if (call.in.size() == 1 || c.size() == 1) {  // nothing travels
     for (size_t i = 0; i < call.in.size(); ++i) {

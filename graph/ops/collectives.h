@@ -21,17 +21,18 @@ struct CollectiveAttrs {
   std::string name;             // compared by the ranks
   bool reproducible = true;     // of all_reduce; false: the library's order of additions
   bool of_rows = false;         // made for data_parallel: gradients were taken before, and leaves added up to the rank's roots
+  bool leaves = false;          // of rows: leaves were not added up
   bool in_launch = false;       // of rows: the ranks' GPUs reach each other's memory, and exchange small sums within a section's launch
   static constexpr auto fields =
-      std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),        ir::field("rank", &CollectiveAttrs::rank),
-                 ir::field("shards", &CollectiveAttrs::shards),      ir::field("root", &CollectiveAttrs::root),
-                 ir::field("routes", &CollectiveAttrs::routes),      ir::field("name", &CollectiveAttrs::name),
-                 ir::field("of_rows", &CollectiveAttrs::of_rows),    ir::field("reproducible", &CollectiveAttrs::reproducible),
-                 ir::field("in_launch", &CollectiveAttrs::in_launch)};
+      std::tuple{ir::field("ranks", &CollectiveAttrs::ranks),         ir::field("rank", &CollectiveAttrs::rank),
+                 ir::field("shards", &CollectiveAttrs::shards),       ir::field("root", &CollectiveAttrs::root),
+                 ir::field("routes", &CollectiveAttrs::routes),       ir::field("name", &CollectiveAttrs::name),
+                 ir::field("of_rows", &CollectiveAttrs::of_rows),     ir::field("reproducible", &CollectiveAttrs::reproducible),
+                 ir::field("in_launch", &CollectiveAttrs::in_launch), ir::field("leaves", &CollectiveAttrs::leaves)};
 };
 
-// Sums in the fixed tree of runtime/dist/tree.h. Each input [l,...] stacks this rank's l leaves, or with of_rows its roots. Result i [...]
-// is the sum of all ranks' leaves of input i. All inputs have one dtype and travel together.
+// Sums in the fixed tree of runtime/dist/tree.h. Each input [l,...] stacks this rank's l leaves; with of_rows and without `leaves`, its
+// roots. Result i [...] is the sum of all ranks' leaves of input i. All inputs have one dtype and travel together.
 std::vector<ir::Value> all_reduce(ir::Graph& g, std::vector<ir::Value> leaves, CollectiveAttrs attrs);
 // [...] -> [ranks,...].
 ir::Value all_gather(ir::Graph& g, ir::Value x, CollectiveAttrs attrs);

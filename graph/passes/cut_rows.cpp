@@ -82,11 +82,12 @@ class Cutter {
     int64_t replica;
     Value value;
   };
-  struct Sum {  // of all ranks' leaves; `value` is this rank's roots of the tree, and once they are exchanged their sum
+  struct Sum {  // of all ranks' leaves; `value` is this rank's roots of the tree, or leaves, and once they are exchanged their sum
     Value old, value;
     double divisor;
     DType dtype;
     Graph::Place place;
+    bool leaves = false;
   };
 
   size_t index(Value v) const { return size_t(first_value_[size_t(v.node)] + v.result); }
@@ -294,7 +295,7 @@ class Cutter {
     std::vector<Range> nodes;
     for (int64_t r = 0; r < replicas(); ++r) {
       std::vector<Value> own = leaves_of(n, rule, r);
-      if (rule.leaves == Leaves::added) own = roots_of(own, r, nodes);
+      if (rule.leaves == Leaves::added && !sends_leaves(own)) own = roots_of(own, r, nodes);
       for (Value v : own) parts.push_back(moved(v, r, 0));
     }
     stand_on(0);
@@ -310,13 +311,24 @@ class Cutter {
       summed_[index(sum.old)] = sum;
       return;
     }
-    for (Value& v : parts) v = ops::reshape(to_, v, ops::with_model_axis(1, to_.type(v).shape));
+    sum.leaves = nodes.empty();
+    if (!sum.leaves)
+      for (Value& v : parts) v = ops::reshape(to_, v, ops::with_model_axis(1, to_.type(v).shape));
     sum.value = joined(parts, 0);
     const TensorType& type = to_.type(sum.value);
     const int64_t bytes = size_of(type.shape).number() / type.shape[0].number() * int64_t(size_of(type.dtype));
     if (bytes_ + bytes > batch_.bucket_bytes) send_sums();
     bytes_ += bytes;
     sums_.push_back(sum);
+  }
+  // Whether a rank does not add up its leaves: a launch adds those of all ranks, and saves the steps and the wait for it.
+  bool sends_leaves(const std::vector<Value>& stacks) const {
+    constexpr int64_t kMostOfRank = 4, kMostBytes = 256 << 10;  // of a leaf
+    return batch_.in_launch && !together() && batch_.ranks > 1 && batch_.leaves_of(0).size() <= kMostOfRank &&
+           std::all_of(stacks.begin(), stacks.end(), [&](Value stack) {
+             const TensorType& type = to_.type(stack);
+             return type.dtype == DType::f32 && byte_size(type) <= kMostBytes * type.shape[0].number();
+           });
   }
   // A replica's leaves in order, stacked along the first axis of one value or more.
   std::vector<Value> leaves_of(int n, const RowsRule& rule, int64_t replica) {
@@ -421,7 +433,7 @@ class Cutter {
   }
   Value joined(const std::vector<Value>& parts, int axis) { return parts.size() == 1 ? parts[0] : ops::concat(to_, parts, axis); }
 
-  // Exchanges the sums that wait: one all_reduce per dtype.
+  // Exchanges the sums that wait: one all_reduce per dtype, and for leaves.
   void send_sums() {
     const Graph::Place place = to_.place;
     std::vector<Sum> all = std::move(sums_);
@@ -429,7 +441,9 @@ class Cutter {
     bytes_ = 0;
     while (!all.empty()) {
       const DType dtype = to_.type(all[0].value).dtype;
-      const auto others = std::stable_partition(all.begin(), all.end(), [&](const Sum& s) { return to_.type(s.value).dtype == dtype; });
+      const bool of_leaves = all[0].leaves;
+      const auto others = std::stable_partition(all.begin(), all.end(),
+                                                [&](const Sum& s) { return to_.type(s.value).dtype == dtype && s.leaves == of_leaves; });
       std::vector<Value> leaves;
       for (auto s = all.begin(); s != others; ++s) leaves.push_back(s->value);
       to_.place = all[0].place;
@@ -439,6 +453,7 @@ class Cutter {
                                                           .name = cat(sent_++, " of data_parallel"),
                                                           .reproducible = batch_.reproducible,
                                                           .of_rows = true,
+                                                          .leaves = of_leaves,
                                                           .in_launch = batch_.in_launch && !together()});
       for (auto s = all.begin(); s != others; ++s) {
         s->value = results[size_t(s - all.begin())];

@@ -49,6 +49,7 @@ enum class Mistake {
   updates_before,      // a step between chains does not wait for other blocks
   shows_early,         // sums are announced to other ranks before they are in the window
   collects_early,      // they are collected without waiting
+  misses_a_rank,       // or without waiting for the last rank
   has_one_buffer,      // all launches use the same one
 };
 

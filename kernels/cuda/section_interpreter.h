@@ -21,14 +21,20 @@ LAMINA_DEVICE bool end_models(Block& b, StepKind kind, bool good) {
 // False when the launch should stop.
 template <bool of_ranks>
 LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
-  if constexpr (of_ranks)
+  if constexpr (of_ranks) {
+    // A rank that has been stopped announces nothing more.
+    const Arguments& a = b.arguments;
+    if (section::announces(s) && sync_block_or(thread_index() == 0 && load_acquire(a.state + a.places.counters + kAbort) != 0))
+      return false;
+    if (makes(Mistake::shows_early) && section::announces(s) && thread_index() == 0) announce_if_last(a, b.list[b.position]);
     if (section::is_of_ranks(s.kind)) return run_sum(b.arguments, b.current);
+  }
   bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
   const Rows models = b.models_of(s);
   const StepKind kind = s.kind;  // read again behind each barrier, shared memory would cost more
   for (b.model = models.begin; b.model < models.end; ++b.model) {
     switch (kind) {
-      case StepKind::dense_update: update(b.arguments, b.current, b.model); break;
+      case StepKind::dense_update: update<of_ranks>(b.arguments, b.current, b.model); break;
       case StepKind::elementwise:
         if (s.known == section::kLossGradient)
           loss_gradient(b.arguments, b.current, b.model);

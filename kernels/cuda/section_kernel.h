@@ -44,6 +44,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     // Read once, together. The record is overwritten when the step is over.
     const StepKind kind = s.kind;
     const int chain = s.chain, waits = s.waits, first_wait = s.first_wait, signal = s.signal;
+    [[maybe_unused]] const bool announced = of_ranks && section::announces(s);
     if (kind == StepKind::loop) {
       const int place = b.position;
       clock_begin_wait(b, place);
@@ -76,7 +77,11 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       }
       if (!run_step<of_ranks>(b, s)) break;
       sync_block();  // the step is over
-      if (signal >= 0 && thread_index() == 0) add_release(a.state + signal, 1);
+      if (signal >= 0 && thread_index() == 0) {
+        add_release(a.state + signal, 1);
+        if constexpr (of_ranks)
+          if (announced) announce_if_last(a, list[b.position]);
+      }
       clock_end_step(b, b.position);
       links_known = next == count || Block::record(b.current + 1).step.chain <= int(kWarp);
     }

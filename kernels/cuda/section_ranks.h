@@ -1,44 +1,18 @@
-// Sums over ranks: announce and collect. A block writes its chunks of this rank's roots to the window that the other ranks read, and
-// then each chunk's flag, the number of the launch. To collect a chunk it waits for the flags of all ranks and adds their roots in the
-// order of kernels/tree_sum.h. kernels/section/rank_sums.h says why two buffers are enough.
+// Sums over ranks: announce and collect. Blocks write this rank's roots of a value to the window that the other ranks read, and the last of
+// them writes the value's flag, the number of the launch. To collect a value, blocks wait for the flags of all ranks and add their roots in
+// the order of kernels/tree_sum.h.
 #pragma once
-#include "kernels/cuda/section_block.h"
+#include "kernels/cuda/section_code.h"
+#include "kernels/cuda/section_windows.h"
 
 namespace lamina::kernels::cuda::resident {
-
-using section::BlockRoot;
-using section::BlockSum;
 
 // The word that is not 0 when the host has ended this rank's part of the job.
 LAMINA_DEVICE const unsigned* own_end(const Arguments& a) { return reinterpret_cast<const unsigned*>(a.windows[a.rank]); }
 
 constexpr int kRootsAtOnce = 8, kStackDepth = 8;  // of 64 roots
 static_assert(1 << (kStackDepth - 2) >= section::kMostSumRoots);
-
-// The launch's buffer of a value, in a window.
-struct SumBuffer {
-  const BlockSum& value;
-  const BlockRoot* roots;
-  char* const* windows;  // of the ranks
-  unsigned launch, buffer;
-
-  LAMINA_DEVICE SumBuffer(const Arguments& a, const BlockStep& s)
-      : value(reinterpret_cast<const BlockSum*>(a.program + a.places.sums_at)[s.k]),
-        roots(reinterpret_cast<const BlockRoot*>(a.program + a.places.roots_at) + value.first_root),
-        windows(a.windows + value.window * value.ranks),
-        launch(a.launch),
-        buffer(makes(Mistake::has_one_buffer) ? 0 : a.launch & 1) {}
-  LAMINA_DEVICE unsigned* flag(int rank, int chunk) const {
-    return reinterpret_cast<unsigned*>(windows[rank]) + value.flag + int(buffer) * value.flags + chunk;
-  }
-  LAMINA_DEVICE float* root(const BlockRoot& r) const {
-    return reinterpret_cast<float*>(windows[r.rank] + value.at + buffer * value.buffer + r.number * value.root);
-  }
-};
-
-LAMINA_DEVICE void tell(const SumBuffer& sum, int rank, Rows chunks) {
-  for (int c = chunks.begin + int(thread_index()); c < chunks.end; c += kThreads) store_release_in_system(sum.flag(rank, c), sum.launch);
-}
+static_assert(3 * section::kMostSumRoots + kStackDepth * kElements * kThreads <= kFreeFloats);
 
 // At the start of a launch with sums over ranks, by one thread: reports that an earlier launch was stopped.
 LAMINA_CALLED void report_stopped(const Arguments& a) {
@@ -46,26 +20,18 @@ LAMINA_CALLED void report_stopped(const Arguments& a) {
     report(a.faults, kStopped, 0, 0, 0);
 }
 
-// False when this rank announces nothing more.
-LAMINA_DEVICE bool announce(const Block& b, const BlockStep& s, Rows chunks) {
-  const Arguments& a = b.arguments;
-  if (sync_block_or(thread_index() == 0 && load_acquire(a.state + a.places.counters + kAbort) != 0)) return false;
-  const SumBuffer sum(a, s);
-  if (makes(Mistake::shows_early)) tell(sum, a.rank, chunks);
+// Copies chunks of this rank's roots.
+LAMINA_DEVICE void announce(const Block& b, const BlockStep& s, Rows chunks) {
+  const SumBuffer sum(b.arguments, s.k);
   const float* from = b.in<const float>(s, 0);
   const int begin = chunks.begin * section::kSumChunk, end = least(chunks.end * section::kSumChunk, s.n);
-  for (int r = 0; r < sum.value.roots; ++r) {
-    if (sum.roots[r].rank != a.rank) continue;
-    float* to = sum.root(sum.roots[r]);
+  for (int r = 0; r < s.extras; ++r, from += s.n) {
+    float* to = sum.root(b.arguments.rank, r);
     for (int i = begin + int(thread_index()); i < end; i += kThreads) to[i] = load_shared_between_blocks(from + i);
-    from += s.n;
   }
-  sync_block();  // then a release by one thread is behind all threads' stores
-  if (!makes(Mistake::shows_early)) tell(sum, a.rank, chunks);
-  return true;
 }
 
-// Until a chunk of another rank is there. False: this rank stops, or the host has ended its part of the job.
+// Until a value of another rank is there. False: this rank stops, or the host has ended its part of the job.
 LAMINA_DEVICE bool wait_for_flag(const Arguments& a, const unsigned* flag, unsigned launch) {
   unsigned* abort = a.state + a.places.counters + kAbort;
   while (load_acquire_in_system(flag) != launch) {
@@ -79,36 +45,67 @@ LAMINA_DEVICE bool wait_for_flag(const Arguments& a, const unsigned* flag, unsig
   return true;
 }
 
+// What is done with sums: a thread has kElements of a chunk.
+static_assert(section::kSumChunk == kElements * kThreads);
+LAMINA_DEVICE void keep(const Block& b, const BlockStep& s, int first, int count, const Four& sums) {
+  if (s.code >= 0 && s.descent_w < 0) {
+    sync_block();  // that memory becomes registers
+    const Code code(b, s.code, s.first_in, s.first_out, true, s.n, s.known);
+    code.bring();
+    return code.elements(first, kThreads, count, sums);
+  }
+  const bool descends = s.code >= 0;
+  const float* w = descends ? b.in<const float>(s, s.descent_w - 1) : nullptr;
+  const float rate = descends ? load_shared_between_blocks(b.in<const float>(s, s.descent_rate - 1)) : 0;
+  float* to = b.out<float>(s, 0);
+  LAMINA_UNROLL
+  for (int e = 0; e < kElements; ++e)
+    if (const int i = first + e * kThreads; e < count) to[i] = descends ? load_shared_between_blocks(w + i) - rate * sums.v[e] : sums.v[e];
+}
+
 LAMINA_DEVICE bool collect(const Block& b, const BlockStep& s, Rows chunks) {
   const Arguments& a = b.arguments;
-  const SumBuffer sum(a, s);
+  const SumBuffer sum(a, s.k);
   const int t = int(thread_index()), ranks = sum.value.ranks, roots = sum.value.roots;
   bool stopped = false;
-  for (int i = t; i < ranks * chunks.size() && !stopped && !makes(Mistake::collects_early); i += kThreads)
-    stopped = !wait_for_flag(a, sum.flag(i % ranks, chunks.begin + i / ranks), sum.launch);
+  for (int rank = t; rank < ranks && !makes(Mistake::collects_early); rank += kThreads)
+    if (!makes(Mistake::misses_a_rank) || rank + 1 < ranks) stopped = !wait_for_flag(a, sum.flag(rank), sum.launch) || stopped;
   // Addresses and joins of all roots, then each thread's stack of sums.
   const float** sources = reinterpret_cast<const float**>(b.ring());
   int* joins = reinterpret_cast<int*>(sources + section::kMostSumRoots);
   float* stack = reinterpret_cast<float*>(joins + section::kMostSumRoots) + t;
-  if (t < roots) sources[t] = sum.root(sum.roots[t]), joins[t] = sum.roots[t].joins;
-  if (sync_block_or(stopped)) return false;
-  float* to = b.out<float>(s, 0);
-  const int end = least(chunks.end * section::kSumChunk, s.n);
-  for (int i = chunks.begin * section::kSumChunk + t; i < end; i += kThreads) {
+  for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+    if (chunk > chunks.begin) sync_block();  // that memory was registers
+    if (t < roots) sources[t] = sum.root(sum.roots[t].rank, sum.roots[t].number), joins[t] = sum.roots[t].joins;
+    if (sync_block_or(stopped)) return false;
+    const int first = chunk * section::kSumChunk + t, left = (s.n - first + kThreads - 1) / kThreads;
     int depth = 0;
-    for (int first = 0; first < roots; first += kRootsAtOnce) {
-      float values[kRootsAtOnce];
-      LAMINA_UNROLL
-      for (int r = 0; r < kRootsAtOnce; ++r) values[r] = first + r < roots ? load_shared_between_blocks(sources[first + r] + i) : 0;
+    for (int begin = 0; begin < roots; begin += kRootsAtOnce) {
+      Four values[kRootsAtOnce];
       LAMINA_UNROLL
       for (int r = 0; r < kRootsAtOnce; ++r) {
-        if (first + r == roots) break;
-        float top = values[r];
-        for (int left = joins[first + r]; left > 0; --left) top = stack[--depth * kThreads] + top;
-        stack[depth++ * kThreads] = top;
+        LAMINA_UNROLL
+        for (int e = 0; e < kElements; ++e)
+          values[r].v[e] = begin + r < roots ? load_shared_between_blocks(sources[begin + r] + least(first + e * kThreads, s.n - 1)) : 0;
+      }
+      LAMINA_UNROLL
+      for (int r = 0; r < kRootsAtOnce; ++r) {
+        if (begin + r == roots) break;
+        Four top = values[r];
+        for (int more = joins[begin + r]; more > 0; --more) {
+          --depth;
+          LAMINA_UNROLL
+          for (int e = 0; e < kElements; ++e) top.v[e] = stack[(depth * kElements + e) * kThreads] + top.v[e];
+        }
+        LAMINA_UNROLL
+        for (int e = 0; e < kElements; ++e) stack[(depth * kElements + e) * kThreads] = top.v[e];
+        ++depth;
       }
     }
-    to[i] = stack[0];
+    Four sums;
+    LAMINA_UNROLL
+    for (int e = 0; e < kElements; ++e) sums.v[e] = stack[e * kThreads];
+    keep(b, s, first, most(0, least(kElements, left)), sums);
   }
   return true;
 }
@@ -119,7 +116,9 @@ LAMINA_CALLED bool run_sum(const Arguments& arguments, int current) {
   b.current = current;
   const BlockStep& s = b.step();
   const Rows chunks = section::share(s.rows, s.each, int(block_index()) - s.first_block, s.blocks);
-  return s.kind == StepKind::announce ? announce(b, s, chunks) : collect(b, s, chunks);
+  if (s.kind == StepKind::collect) return collect(b, s, chunks);
+  announce(b, s, chunks);
+  return true;
 }
 
 }  // namespace lamina::kernels::cuda::resident

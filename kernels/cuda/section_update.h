@@ -4,6 +4,7 @@
 #include "kernels/cuda/four.h"
 #include "kernels/cuda/section_code.h"
 #include "kernels/cuda/section_reduce.h"
+#include "kernels/cuda/section_windows.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -18,7 +19,7 @@ constexpr int kBatchRows = 32;  // rows in shared memory at once: those of x, th
 struct Operands {
   const float *x, *dz;
   const float *w = nullptr, *rate = nullptr;  // of w - rate * dw, if it is that
-  float* to = nullptr;
+  float* to = nullptr;                        // for that, or for dw itself
   int batch, k, n;
 };
 
@@ -147,7 +148,9 @@ LAMINA_DEVICE void put_two_of(float* p, const Two& two, int count) {
   }
 }
 
-// `count` neighbours of the bias from `column` on, whose gradient is db. All threads of the block must call it.
+// `count` neighbours of the bias from `column` on, whose gradient is db. All threads of the block must call it. of_ranks: of the kernel for
+// sums over ranks, where gradients may be results.
+template <bool of_ranks>
 LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, int count, const Two& db) {
   const int first_out = s.code < 0 ? 0 : b.code(s.code)[3];  // behind the weights' results
   if (s.descent_w2 >= 0) {
@@ -158,6 +161,9 @@ LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, i
     LAMINA_UNROLL
     for (int c = 0; c < 2; ++c)
       if (c < count) to[column + c] = load_shared_between_blocks(w + column + c) - rate * db.v[c];
+  } else if (of_ranks && s.known2 == section::kStored) {
+    float* to = s.announces2 >= 0 ? own_root(b.arguments, s.announces2, b.model) : b.out<float>(s, first_out);
+    put_two_of<false>(to + column, db, count);
   } else {
     sync_block();  // memory becomes registers
     const Code code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + first_out, true, s.n, s.known2);
@@ -167,7 +173,7 @@ LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, i
 }
 
 // with_bias: the tile's columns of the bias too.
-template <int own, bool whole>
+template <int own, bool whole, bool of_ranks>
 LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operands& o, Rows rows, int column0, bool with_bias) {
   BatchRows<own, whole> batch;
   batch.load(o, 0, rows, column0);
@@ -190,6 +196,9 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
       for (int c = 0; c < 2; ++c) values[q].v[c] -= rate * sums[q].v[c];
       put_two_of<whole>(o.to + at + q * o.n, values[q], there(q));
     }
+  } else if (of_ranks && o.to) {
+    LAMINA_UNROLL
+    for (int q = 0; q < own; ++q) put_two_of<whole>(o.to + at + q * o.n, sums[q], there(q));
   } else {
     sync_block();  // that memory becomes registers
     const Code code(b, s.code, s.first_in + 2, s.first_out, true, o.n, s.known);
@@ -202,11 +211,12 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
                       Four{{sums[q].v[c], sums[q + 1].v[c], sums[q + 2].v[c], sums[q + 3].v[c]}});
     }
   }
-  if (with_bias) update_bias(b, s, column, warp_index() == 0 ? columns : 0, db);
+  if (with_bias) update_bias<of_ranks>(b, s, column, warp_index() == 0 ? columns : 0, db);
 }
 
 // A function of its own: inlined, its tiles would leave the rest of the kernel too few registers. By values, since what it is given by
 // reference would be read by generic loads. current: of the block's records.
+template <bool of_ranks>
 LAMINA_CALLED void update(const Arguments& arguments, int current, long long model) {
   Block b(arguments, nullptr, 0);
   b.current = current, b.model = model;
@@ -222,6 +232,7 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
   if (s.code >= 0) {
     if (s.descent_w >= 0)
       o.w = b.in<const float>(s, 1 + s.descent_w), o.rate = b.in<const float>(s, 1 + s.descent_rate), o.to = b.out<float>(s, 0);
+    if (of_ranks && s.known == section::kStored) o.to = s.announces >= 0 ? own_root(b.arguments, s.announces, b.model) : b.out<float>(s, 0);
     const auto of = [](const void* p) { return unsigned(reinterpret_cast<size_t>(p)); };
     const bool whole = ((o.k | o.n | mine.begin) & 3) == 0 && ((of(o.x) | of(o.dz)) & 15) == 0 && ((of(o.w) | of(o.to)) & 7) == 0;
     for (int column0 = columns.begin; column0 < columns.end; column0 += kTileColumns) {
@@ -230,11 +241,11 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
         const bool with_bias = with_tiles && begin == mine.begin, fits = whole && column0 + kTileColumns <= o.n;
         const int many = kManyOwn * kWarps, few = kFewOwn * kWarps;
         if (fits && left >= many)
-          update_tile<kManyOwn, true>(b, s, o, {begin, begin + many}, column0, with_bias), begin += many;
+          update_tile<kManyOwn, true, of_ranks>(b, s, o, {begin, begin + many}, column0, with_bias), begin += many;
         else if (fits && left >= few)
-          update_tile<kFewOwn, true>(b, s, o, {begin, begin + few}, column0, with_bias), begin += few;
+          update_tile<kFewOwn, true, of_ranks>(b, s, o, {begin, begin + few}, column0, with_bias), begin += few;
         else
-          update_tile<kFewOwn, false>(b, s, o, {begin, begin + least(few, left)}, column0, with_bias), begin += few;
+          update_tile<kFewOwn, false, of_ranks>(b, s, o, {begin, begin + least(few, left)}, column0, with_bias), begin += few;
       }
     }
   }
@@ -244,7 +255,7 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
     const bool active = column < o.n;
     sync_block();  // the scratch memory serves sums and programs
     const float db = column_result(section::Reduction::sum, o.dz, o.batch, o.n, column, active, b.scratch());
-    update_bias(b, s, column, active, Two{{db, 0}});
+    update_bias<of_ranks>(b, s, column, active, Two{{db, 0}});
   }
 }
 

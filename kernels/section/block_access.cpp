@@ -38,7 +38,10 @@ class Part {
       case StepKind::announce:
         for (int64_t root = 0; root < s_.extras; ++root) read(0, {root * s_.n + chunks().begin, root * s_.n + chunks().end});
         return;
-      case StepKind::collect: return write(0, chunks());
+      case StepKind::collect:
+        for (int i = 0; i < s_.ins; ++i) read_broadcast(i, chunks(), s_.n);
+        for (int i = 0; i < s_.outs; ++i) write(i, chunks());
+        return;
       default: return;
     }
   }
@@ -88,7 +91,7 @@ class Part {
     const Span rows = share<int64_t>(s_.k, part, parts), columns{own.begin, own.end};
     int results = 0;
     if (s_.code >= 0) {
-      results = places_.codes[s_.code + 3];
+      results = s_.announces >= 0 ? 0 : places_.codes[s_.code + 3];
       if (!rows.empty() && !columns.empty()) read(0, {0, int64_t(s_.rows) * s_.k}), read(1, {0, int64_t(s_.rows) * s_.n});
       // Rows that are whole are one stretch of bytes.
       const int64_t step = s_.column_parts > 1 ? 1 : std::max<int64_t>(rows.size(), 1);

@@ -73,9 +73,10 @@ enum class LinkKind : uint8_t {
   activate,
 };
 
-// What a step's elementwise program is: one that the section kernel interprets, or the number of a compiled one: of known::kCodes, or
-// (p - (label == class)) * constant, the gradient of a classification's loss, for rows.
-inline constexpr int8_t kInterpreted = -1, kLossGradient = kernels::kKnownCodes;
+// What a step's elementwise program is: one that the section kernel interprets, or the number of a compiled one: of known::kCodes,
+// (p - (label == class)) * constant, the gradient of a classification's loss, for rows, or an update's that stores the gradient: the kernel
+// for sums over ranks has this one.
+inline constexpr int8_t kInterpreted = -1, kLossGradient = kernels::kKnownCodes, kStored = kernels::kKnownCodes + 1;
 
 struct BlockStep {
   StepKind kind = StepKind::copy;
@@ -104,7 +105,9 @@ struct BlockStep {
   int8_t known = kInterpreted, known2 = kInterpreted;  // what code and code2 are
   int32_t each = 0;          // what each part has at least: models, rows of an update's weights or rows of the batch. A GPU divides slowly
   int32_t column_parts = 1;  // of an update's weights. So many neighbouring blocks share the same rows
+  int32_t announces = -1, announces2 = -1;  // an update: values of sums over ranks that its results are. They go to windows
 };
+LAMINA_SCALAR constexpr bool announces(const BlockStep& s) { return s.kind == StepKind::announce || s.announces >= 0 || s.announces2 >= 0; }
 LAMINA_SCALAR constexpr int parts_of(const BlockStep& s) { return s.column_parts == 1 ? s.blocks : s.blocks / s.column_parts; }
 // What the parts share.
 constexpr int shared_count(const BlockStep& s) {
@@ -137,14 +140,14 @@ struct BlockCopy {
   int64_t row = 1;     // elements of an entry of the leading axis
   int64_t offset = 0;  // bytes in the result
 };
-// A window's first word is not 0 when the host has ended this rank's part of the job. Behind it are the flags of both buffers' chunks: the
-// number of the launch that has written the chunk.
+// A window's first word is not 0 when the host has ended this rank's part of the job. Behind it are the flags of both buffers' values: the
+// number of the launch that has written the value.
 inline constexpr int kWindowFlags = 32;  // the first of them, on a line of its own
 // A value of a sum over ranks (rank_sums.h).
 struct BlockSum {
   int32_t window = 0, ranks = 1;         // the sum's number
   int32_t first_root = 0, roots = 0;     // of all ranks
-  int32_t flag = 0, flags = 0;           // word of the first chunk's flag in the first buffer; words of a buffer
+  int32_t flag = 0, flags = 0;           // word of its flag in the first buffer; words of a buffer
   int64_t at = 0, buffer = 0, root = 0;  // bytes of the first root in the first buffer; of a buffer; from a root to the rank's next
 };
 struct BlockRoot {

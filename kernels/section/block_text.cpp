@@ -15,13 +15,16 @@ const char* name(Turn turn) {
   }
   return "meet";
 }
-bool has_code(const BlockStep& s) { return s.kind == StepKind::elementwise || s.kind == StepKind::dense_update; }
+bool has_code(const BlockStep& s) {
+  return s.kind == StepKind::elementwise || s.kind == StepKind::dense_update || (s.kind == StepKind::collect && s.code >= 0);
+}
 // Which program computes the step's elements; an update's bias has the same.
 const char* how(const BlockStep& s) {
   const bool of_bias = s.code < 0;
   if ((of_bias ? s.descent_w2 : s.descent_w) >= 0) return "gradient descent";
   if (s.known == kLossGradient) return "the loss's gradient";
   const int8_t known = of_bias ? s.known2 : s.known;
+  if (known == kStored) return "no program: the gradient is the result";
   return known == kInterpreted ? "an interpreted program" : kernels::known::kCodes[known].name;
 }
 }  // namespace
@@ -50,6 +53,11 @@ std::string print(const BlockPlan& plan) {
     }
     out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
     if (is_of_ranks(s.kind)) out += cat(s.kind == StepKind::announce ? " to" : " from", " all ranks: value ", s.k);
+    if (s.announces >= 0 || s.announces2 >= 0) {
+      out += " to all ranks: value";
+      for (const int value : {s.announces, s.announces2})
+        if (value >= 0) out += cat(' ', value);
+    }
     if (s.column_parts > 1) out += cat(", of which ", s.column_parts, " share the same rows");
     if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
     if (has_code(s) && s.link == LinkKind::none) out += cat(" by ", how(s));

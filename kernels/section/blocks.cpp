@@ -41,14 +41,6 @@ int64_t column_tiles(const Step& s) {
              ? std::max(1, (s.n + kUpdateColumns - 1) / kUpdateColumns)
              : 1;
 }
-// How many blocks this update justifies.
-int64_t blocks_worth(const Step& s) {
-  if (s.kind == StepKind::dense_update && s.partition == Partition::models) return s.replicas;
-  if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows) * column_tiles(s);
-  if (is_of_ranks(s.kind)) return s.rows;
-  constexpr int64_t worth_a_block = 5120;  // elements
-  return std::clamp<int64_t>(int64_t(s.rows) * s.n / worth_a_block, 1, 16);
-}
 // Updates and sums over ranks have no batch rows; they are shared by tiles.
 bool is_update(const Step& s) {
   return s.partition == Partition::tiles && (s.kind == StepKind::dense_update || s.kind == StepKind::elementwise || is_of_ranks(s.kind));
@@ -154,9 +146,9 @@ class Planner {
   }
 
   // The compiled program that a step's code is, if it has the operands that this takes: matrices and numbers, or rows for a single row.
-  int8_t known_of(int32_t code, int first, int count, bool is_row) const {
+  int8_t known_of(int32_t code, int first, int count, bool is_row, bool is_update) const {
     const int8_t found = known(table_.codes[size_t(code)]);
-    if (found == kLossGradient) return kInterpreted;
+    if (found == kLossGradient || (found == kStored && (table_.sums.empty() || !is_update))) return kInterpreted;
     for (int i = first; i < first + count; ++i) {
       const Broadcast broadcast = table_.operands[size_t(i)].broadcast;
       if (broadcast == Broadcast::column || (broadcast == Broadcast::row && !is_row)) return kInterpreted;
@@ -179,25 +171,26 @@ class Planner {
     out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)],
     out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
     const bool is_update = s.kind == StepKind::dense_update;
-    if (s.kind == StepKind::elementwise || (is_update && s.code >= 0)) {
+    if (s.code >= 0 && (s.kind == StepKind::elementwise || s.kind == StepKind::collect || is_update)) {
       const int before = is_update ? 2 : 0;
-      out.known = known_of(s.code, s.first_in + before, is_update ? s.extras : s.ins, !is_update && s.rows == 1);
+      out.known =
+          known_of(s.code, s.first_in + before, is_update ? s.extras : s.ins, s.kind == StepKind::elementwise && s.rows == 1, is_update);
     }
     if (is_loss_gradient(s)) out.known = kLossGradient;
-    if (s.code2 >= 0) out.known2 = known_of(s.code2, s.first_in + 2 + s.extras, s.ins - 2 - s.extras, true);
+    if (s.code2 >= 0) out.known2 = known_of(s.code2, s.first_in + 2 + s.extras, s.ins - 2 - s.extras, true, true);
+    out.announces = flat_.announced[number].weights, out.announces2 = flat_.announced[number].bias;
     out.extras = s.extras, out.scalar = s.scalar, out.replicas = s.replicas;
     out.first_in = s.first_in, out.ins = s.ins, out.first_out = s.first_out, out.outs = s.outs;
     const LinkOf link = link_of(table_, s);
     out.link = link.kind, out.link_activation = link.activation;
     assign(s, number, out);
     out.each = shared_count(out) / parts_of(out);
-    if (s.kind == StepKind::dense_update) {
-      const Operand* extras = table_.operands.data() + s.first_in + 2;
-      if (s.code >= 0)
-        if (auto d = descent_of(table_.codes[size_t(s.code)], extras)) out.descent_w = d->w, out.descent_rate = d->rate;
-      if (s.has_bias)
-        if (auto d = descent_of(table_.codes[size_t(s.code2)], extras + s.extras)) out.descent_w2 = d->w, out.descent_rate2 = d->rate;
-    }
+    if (s.code >= 0 && (is_update || s.kind == StepKind::collect))
+      if (auto d = descent_of(table_.codes[size_t(s.code)], table_.operands.data() + s.first_in + (is_update ? 2 : 0)))
+        out.descent_w = d->w, out.descent_rate = d->rate;
+    if (is_update && s.has_bias)
+      if (auto d = descent_of(table_.codes[size_t(s.code2)], table_.operands.data() + s.first_in + 2 + s.extras))
+        out.descent_w2 = d->w, out.descent_rate2 = d->rate;
     if (s.kind == StepKind::copy) {
       out.copy = int32_t(copies_.size());
       out.outs = 1;
@@ -292,6 +285,8 @@ class Planner {
       }
       step.waits = int32_t(plan_.waits.size()) - step.first_wait;
     }
+    for (BlockStep& step : plan_.steps)  // its last block to end tells the other ranks
+      if (announces(step) && step.signal < 0) step.signal = plan_.program.counters++;
   }
 
   // Links that every block of theirs takes one after the other.
@@ -395,6 +390,13 @@ const char* why_not(const TableWithLoops& table) {
 }
 }  // namespace
 
+int64_t blocks_worth(const Step& s) {
+  if (s.kind == StepKind::dense_update && s.partition == Partition::models) return s.replicas;
+  if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows) * column_tiles(s);
+  if (is_of_ranks(s.kind)) return s.rows;
+  constexpr int64_t worth_a_block = 5120;  // elements
+  return std::clamp<int64_t>(int64_t(s.rows) * s.n / worth_a_block, 1, 16);
+}
 int64_t serial_terms(const Step& s) {
   constexpr int64_t lanes = 32;
   switch (s.reduced) {

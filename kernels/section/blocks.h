@@ -53,6 +53,8 @@ LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseC
                                          const Nested* nested = nullptr);
 // How many elements a thread of a reduction reads: one thread adds a column, a warp all else.
 LAMINA_API int64_t serial_terms(const Step& step);
+// How many blocks this update or sum over ranks justifies.
+int64_t blocks_worth(const Step& step);
 // ranges and views (without addresses): of the instruction's operands, as in the table. Operands in one space keep their relative positions
 // in all launches. most_blocks: all of them must be resident.
 LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -50,6 +51,7 @@ class Flattener {
     out_.names.push_back(std::move(name));
     out_.run_of.push_back(int(out_.turns.size()));
     out_.copied.push_back(copied);
+    out_.announced.emplace_back();
   }
   int operand(int buffer) {
     out_.table.operands.push_back({.buffer = buffer});
@@ -68,7 +70,7 @@ class Flattener {
   }
   void drop_turn() {
     out_.turns.pop_back();
-    out_.table.steps.pop_back(), out_.names.pop_back(), out_.run_of.pop_back(), out_.copied.pop_back();
+    out_.table.steps.pop_back(), out_.names.pop_back(), out_.run_of.pop_back(), out_.copied.pop_back(), out_.announced.pop_back();
   }
   BlockTurn& turn(int number) { return out_.turns[size_t(number)]; }
 
@@ -250,7 +252,7 @@ void reorder(Flat& flat, const std::vector<size_t>& order) {
     const auto before = values;
     for (size_t i = 0; i < order.size(); ++i) values[i] = before[order[i]];
   };
-  permute(flat.table.steps), permute(flat.names), permute(flat.copied);
+  permute(flat.table.steps), permute(flat.names), permute(flat.copied), permute(flat.announced);
 }
 
 // An ensemble's models belong to one block each, products and updates: an update goes behind the steps that do not depend on it, so that
@@ -280,35 +282,47 @@ void put_off_updates(Flat& flat) {
   reorder(flat, order);
 }
 
-// Moves steps of a kind of their run: announcements right behind the step that makes their value, collections right before the step that
-// needs their result.
-void move_steps(Flat& flat, StepKind kind) {
-  const std::vector<Step>& steps = flat.table.steps;
-  std::vector<std::vector<Access>> accesses(steps.size());
-  for (size_t i = 0; i < steps.size(); ++i) accesses_of(flat.table, steps[i], accesses[i]);
-  const bool back = kind == StepKind::collect;
-  std::vector<std::vector<size_t>> at(steps.size() + 1);  // before which step they go
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].kind != kind) continue;
-    size_t to = i;
-    const auto may_pass = [&](size_t other) { return steps[other].kind != StepKind::loop && !depend(flat, accesses[other], accesses[i]); };
-    while (back && to + 1 < steps.size() && may_pass(to + 1)) ++to;
-    while (!back && to > 0 && may_pass(to - 1)) --to;
-    at[back ? to + 1 : to].push_back(i);
-  }
-  std::vector<size_t> order;
-  for (size_t i = 0; i <= steps.size(); ++i) {
-    order.insert(order.end(), at[i].begin(), at[i].end());
-    if (i < steps.size() && steps[i].kind != kind) order.push_back(i);
-  }
-  reorder(flat, order);
+bool announces_up_to(const Flat& flat, size_t step, int32_t value) {
+  const auto is = [&](int32_t announced) { return announced >= 0 && announced <= value; };
+  const Step& s = flat.table.steps[step];
+  return s.kind == StepKind::announce ? is(s.k) : is(flat.announced[step].weights) || is(flat.announced[step].bias);
 }
 
-// Ranks tell each other what they have as early, and wait for each other as late, as they can.
+// Ranks tell each other what they have as early as they can: right behind the step that makes it. They wait for each other behind so much
+// later work that the others' values are there, and never before they have announced all values up to that one (rank_sums.h).
 void spread_sums(Flat& flat) {
+  constexpr int64_t work_ahead = 32;  // parts of updates and sums: best of 0 to 128 for 100 layers on 2 to 8 ranks, as modelled
+  const std::vector<Step>& steps = flat.table.steps;
   if (flat.table.sums.empty()) return;
-  move_steps(flat, StepKind::announce);
-  move_steps(flat, StepKind::collect);
+  std::vector<std::vector<Access>> accesses(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) accesses_of(flat.table, steps[i], accesses[i]);
+  const auto may_pass = [&](size_t i, size_t other) {
+    return steps[other].kind != StepKind::loop && !depend(flat, accesses[other], accesses[i]);
+  };
+  std::vector<size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  // Takes a step out, finds its place from there, and puts it before that one.
+  const auto move = [&](size_t i, const auto& find) {
+    const auto at = std::find(order.begin(), order.end(), i);
+    const size_t from = size_t(at - order.begin());
+    order.erase(at);
+    order.insert(order.begin() + ptrdiff_t(find(from)), i);
+  };
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].kind == StepKind::announce)
+      move(i, [&](size_t to) {
+        while (to > 0 && may_pass(i, order[to - 1])) --to;
+        return to;
+      });
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].kind == StepKind::collect)
+      move(i, [&](size_t to) {
+        while (to > 0 && may_pass(i, order[to - 1]) && !announces_up_to(flat, order[to - 1], steps[i].k)) --to;
+        for (int64_t work = 0; work < work_ahead && to < order.size() && may_pass(i, order[to]); ++to)
+          if (const Step& s = steps[order[to]]; s.kind == StepKind::dense_update || is_of_ranks(s.kind)) work += blocks_worth(s);
+        return to;
+      });
+  reorder(flat, order);
 }
 
 // A copy with as many rows as others are shared by is shared by rows too, so that no block waits for a slice of columns. Its result's rows
@@ -342,6 +356,7 @@ void share_copies(Flat& flat) {
 Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) {
   Flat out = Flattener(table, ranges, views).run();
   put_off_updates(out);
+  join_sums(out);
   spread_sums(out);
   share_copies(out);
   return out;

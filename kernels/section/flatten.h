@@ -29,6 +29,10 @@ struct Flat {
   std::vector<int> run_of;          // per step
   std::vector<std::string> names;   // per step, for profilers: "dense_1/dense train.py:9"; or ""
   std::vector<int64_t> copied;      // per step: bytes, for copies of carried values; else 0
+  struct Announced {
+    int32_t weights = -1, bias = -1;
+  };
+  std::vector<Announced> announced;  // per step: values of sums over ranks that an update's results are; then it has no other results
   std::vector<BlockTurn> turns;
   std::vector<BlockMover> movers;  // the first one moves nothing
   std::vector<BlockTail> tails;

@@ -1,6 +1,7 @@
 #include "kernels/section/rank_sums.h"
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/core/error.h"
 
@@ -17,8 +18,7 @@ WindowLayout layout_of(const std::vector<RankSum>& sums) {
       for (int32_t number = 0; number < sum.roots[size_t(rank)]; ++number)
         out.roots.push_back({rank, number, sum.joins[out.roots.size() - size_t(first_root)]});
     const int64_t most = *std::max_element(sum.roots.begin(), sum.roots.end());
-    int32_t flags = 0;
-    for (int64_t count : sum.counts) flags += chunks_of(count);
+    const int32_t flags = int32_t(sum.counts.size());
     const int64_t data = aligned(int64_t(kWindowFlags + 2 * flags) * 4);
     int64_t at = 0;
     int32_t flag = kWindowFlags;
@@ -33,7 +33,7 @@ WindowLayout layout_of(const std::vector<RankSum>& sums) {
                             .flags = flags,
                             .at = data + at,
                             .root = root});
-      at += most * root, flag += chunks_of(count);
+      at += most * root, ++flag;
     }
     for (size_t v = first; v < out.values.size(); ++v) out.values[v].buffer = at;
     out.bytes.push_back(data + 2 * at);
@@ -41,29 +41,41 @@ WindowLayout layout_of(const std::vector<RankSum>& sums) {
   return out;
 }
 
+namespace {
+struct Announced {
+  int32_t value = -1;
+  int64_t elements = 0, roots = 0;
+};
+// What a step announces: up to two values.
+std::array<Announced, 2> announced_of(const BlockStep& s) {
+  if (s.kind == StepKind::announce) return {Announced{s.k, s.n, s.extras}, {}};
+  const int64_t roots = s.partition == Partition::models ? s.replicas : 1;
+  return {Announced{s.announces, int64_t(s.k) * s.n, roots}, {s.announces2, s.n, roots}};
+}
+}  // namespace
+
 const char* why_not_sums(std::span<const BlockStep> steps, const std::vector<RankSum>& sums, const std::vector<bool>& repeats,
                          std::vector<int>& announced_by) {
-  std::vector<std::pair<int, int64_t>> values;  // sum and elements
-  for (size_t s = 0; s < sums.size(); ++s)
-    for (int64_t count : sums[s].counts) values.emplace_back(int(s), count);
+  std::vector<int64_t> values;  // elements
+  for (const RankSum& sum : sums) values.insert(values.end(), sum.counts.begin(), sum.counts.end());
   announced_by.assign(values.size(), -1);
   std::vector<bool> collected(values.size());
-  int last = 0;  // of the sums that have been collected
+  const auto is_value = [&](int32_t k, int64_t elements) { return k >= 0 && size_t(k) < values.size() && values[size_t(k)] == elements; };
   for (size_t i = 0; i < steps.size(); ++i) {
     const BlockStep& s = steps[i];
-    if (!is_of_ranks(s.kind)) continue;
-    if (s.k < 0 || size_t(s.k) >= values.size() || s.n != values[size_t(s.k)].second || s.rows != chunks_of(s.n))
-      return "a step is of none of their values";
+    if (!announces(s) && s.kind != StepKind::collect) continue;
     if (repeats[size_t(s.run)]) return "a step is in a loop";
-    int& by = announced_by[size_t(s.k)];
-    const int sum = values[size_t(s.k)].first;
-    if (s.kind == StepKind::announce) {
-      if (by >= 0) return "a value is announced twice";
-      if (sum < last) return "a value is announced behind the collection of a later sum";
-      by = int(i);
-    } else {
-      if (by < 0 || collected[size_t(s.k)]) return "a value is collected before its announcement, or twice";
-      collected[size_t(s.k)] = true, last = std::max(last, sum);
+    if (is_of_ranks(s.kind) && (!is_value(s.k, s.n) || s.rows != chunks_of(s.n))) return "a step is of none of their values";
+    if (s.kind == StepKind::collect) {
+      if (announced_by[size_t(s.k)] < 0 || collected[size_t(s.k)]) return "a value is collected before its announcement, or twice";
+      collected[size_t(s.k)] = true;
+      continue;
+    }
+    for (const Announced& a : announced_of(s)) {
+      if (a.value < 0) continue;
+      if (!is_value(a.value, a.elements)) return "a step is of none of their values";
+      if (announced_by[size_t(a.value)] >= 0) return "a value is announced twice";
+      announced_by[size_t(a.value)] = int(i);
     }
   }
   return std::find(collected.begin(), collected.end(), false) == collected.end() ? nullptr : "a value is not collected";
@@ -73,14 +85,17 @@ void require_roots(std::span<const BlockStep> steps, const std::vector<RankSum>&
   std::vector<const RankSum*> of_value;
   for (const RankSum& sum : sums) of_value.insert(of_value.end(), sum.counts.size(), &sum);
   for (const BlockStep& s : steps) {
-    if (s.kind != StepKind::announce) continue;
-    const RankSum& sum = *of_value[size_t(s.k)];
-    const int own = size_t(rank) < sum.roots.size() ? sum.roots[size_t(rank)] : 0;
-    if (s.extras != own)
-      throw Error(ErrorKind::invalid_argument, {.what = cat("all_reduce: rank ", rank, " has ", s.extras, " roots"),
-                                                .where = "",
-                                                .why = cat("of ", sum.shards, " shards it has ", own),
-                                                .fix = "stack this rank's shards along the first axis"});
+    if (!announces(s)) continue;
+    for (const Announced& a : announced_of(s)) {
+      if (a.value < 0) continue;
+      const RankSum& sum = *of_value[size_t(a.value)];
+      const int own = size_t(rank) < sum.roots.size() ? sum.roots[size_t(rank)] : 0;
+      if (a.roots != own)
+        throw Error(ErrorKind::invalid_argument, {.what = cat("all_reduce: rank ", rank, " has ", a.roots, " summands"),
+                                                  .where = "",
+                                                  .why = cat("of ", sum.shards, " shards it has ", own),
+                                                  .fix = "stack this rank's shards along the first axis"});
+    }
   }
 }
 

@@ -26,7 +26,8 @@ enum class StepKind : uint8_t {
                          // input's. What is in no part is 0; a step writes the parts through y alone
   all_reduce,            // of sums[k]; flatten.h makes the next two of each value        in: roots...    out: sums...
   announce,              // shows the other ranks this one's `extras` roots of value k, of n elements in `rows` chunks    in: roots
-  collect,               // waits for the roots of all ranks, and adds them               out: sum
+  collect,               // waits for the roots of all ranks, and adds them; then codes[code], if any, on (sum, inputs...)
+                         //                                              in: the code's   out: sum, or the code's
   loop,                  // in, out: as the node's; its body is Nested
   branch,
 };

@@ -117,7 +117,8 @@ class PlanValidator {
                       s.replicas == t.replicas && s.extras == t.extras && s.has_bias == t.has_bias && s.has_mask == t.has_mask &&
                       s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins && s.first_out == t.first_out &&
                       s.outs == (t.kind == StepKind::copy ? 1 : t.outs) && s.run == flat_.run_of[i] && s.link == link.kind &&
-                      s.link_activation == link.activation;
+                      s.link_activation == link.activation && s.announces == flat_.announced[i].weights &&
+                      s.announces2 == flat_.announced[i].bias;
     require(same, cat(step_text(int(i)), " is not the table's"));
     require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks,
             cat(step_text(int(i)), " belongs to blocks that are not there"));
@@ -174,6 +175,9 @@ class PlanValidator {
     require(plan_.windows == windows.bytes, "its windows have other lengths than its sums");
     const char* why = why_not_sums({steps_, count_}, table_.sums, repeats_, announced_by_);
     require(!why, cat("of its sums over ranks, ", why ? why : ""));
+    for (size_t i = 0; i < count_; ++i)
+      require(!announces(steps_[i]) || (steps_[i].signal >= 0 && raisers_[size_t(steps_[i].signal)] == std::vector<int>{int(i)}),
+              cat(step_text(int(i)), " has no counter of its own, by which its last block knows that it announces"));
   }
 
   // Each run's steps of the block, in any order, followed by its turn; targets are starts of runs or turns.
@@ -193,12 +197,6 @@ class PlanValidator {
       run_lists_.push_back(given);
       std::sort(given.begin(), given.end());
       require(given == wanted, cat("block ", b, " has other steps in run ", r, " than the plan says"));
-      int before = -1;
-      for (int i : run_lists_.back()) {
-        if (!is_of_ranks(steps_[i].kind)) continue;
-        require(i > before, cat("block ", b, " has sums over ranks in another order than the plan"));
-        before = i;
-      }
       check_chains(b, run_lists_.back());
       if (r == turns_.size()) break;
       require(at < length && list[at] == turn_steps_[r], cat("block ", b, " has no turn ", r));
@@ -337,43 +335,52 @@ class PlanValidator {
   }
   int place_of(int step, int block) const { return part_at_[size_t(first_part_[size_t(step)] + block - steps_[step].first_block)]; }
 
-  // Advances all blocks as far as their waits allow, updating their clocks.
+  // Advances all blocks as far as their waits allow, updating their clocks. A rank cannot know how far the others are. So a value is
+  // collected only when this rank cannot go on otherwise, and must have been announced then: so nobody waits for ever (rank_sums.h).
   void advance() {
-    const size_t blocks = size_t(p_.blocks);
+    const size_t blocks = size_t(p_.blocks), values = announced_by_.size();
     clocks_.assign(1, Clock(blocks));
     clock_of_.assign(blocks, {});
     done_.assign(blocks, 0);
-    reached_.assign(size_t(p_.counters) + announced_by_.size(), 0);
-    std::vector<std::vector<int>> watching(reached_.size());
+    reached_.assign(size_t(p_.counters) + values, 0);  // of a value: its announcements
+    watching_.assign(reached_.size(), {});
+    collectable_ = 0;
     std::vector<int> ready;
     for (size_t b = blocks; b-- > 0;) ready.push_back(int(b));
-    while (!ready.empty()) {
-      const size_t b = size_t(ready.back());
-      ready.pop_back();
-      for (auto& order = order_[b]; size_t(done_[b]) < order.size(); ++done_[b]) {
-        const BlockStep& s = steps_[order[size_t(done_[b])]];
-        int missing = -1;  // counter
-        for (int w = 0; w < s.waits && missing < 0; ++w)
-          if (const BlockWait& wait = waits_[s.first_wait + w]; reached_[size_t(wait.counter)] < wait.until) missing = wait.counter;
-        // All ranks walk alike here, so another one's announcement comes when this one's does.
-        if (s.kind == StepKind::collect && missing < 0 && reached_[size_t(p_.counters + s.k)] < steps_[announced_by_[size_t(s.k)]].blocks)
-          missing = p_.counters + s.k;
-        if (missing >= 0) {
-          watching[size_t(missing)].push_back(int(b));
-          break;
-        }
-        clock_of_[b].push_back(learn(s, int(b)));
-        const auto raise = [&](int counter) {
-          ++reached_[size_t(counter)];
-          ready.insert(ready.end(), watching[size_t(counter)].begin(), watching[size_t(counter)].end());
-          watching[size_t(counter)].clear();
-        };
-        if (s.kind == StepKind::announce) raise(p_.counters + s.k);
-        if (s.signal >= 0) raise(s.signal);
+    while (true) {
+      while (!ready.empty()) {
+        const int b = ready.back();
+        ready.pop_back();
+        advance(b, ready);
       }
+      if (size_t(collectable_) == values) break;
+      const size_t value = size_t(p_.counters + collectable_);
+      const int by = announced_by_[size_t(collectable_)];
+      if (place_of(by, steps_[by].first_block) >= 0 && reached_[value] < steps_[by].blocks) break;
+      ++collectable_;
+      ready.swap(watching_[value]);
     }
     for (size_t b = 0; b < blocks; ++b)
       if (size_t(done_[b]) < order_[b].size()) fail_stuck(int(b));
+  }
+  void advance(int b, std::vector<int>& ready) {
+    const auto raise = [&](int counter) {
+      ++reached_[size_t(counter)];
+      ready.insert(ready.end(), watching_[size_t(counter)].begin(), watching_[size_t(counter)].end());
+      watching_[size_t(counter)].clear();
+    };
+    int& done = done_[size_t(b)];
+    for (auto& order = order_[size_t(b)]; size_t(done) < order.size(); ++done) {
+      const BlockStep& s = steps_[order[size_t(done)]];
+      int missing = s.kind == StepKind::collect && s.k >= collectable_ ? p_.counters + s.k : -1;
+      for (int w = 0; w < s.waits && missing < 0; ++w)
+        if (const BlockWait& wait = waits_[s.first_wait + w]; reached_[size_t(wait.counter)] < wait.until) missing = wait.counter;
+      if (missing >= 0) return watching_[size_t(missing)].push_back(b);
+      clock_of_[size_t(b)].push_back(learn(s, b));
+      for (const int value : {s.kind == StepKind::announce ? s.k : -1, s.announces, s.announces2})
+        if (value >= 0) ++reached_[size_t(p_.counters + value)];
+      if (s.signal >= 0) raise(s.signal);
+    }
   }
   [[noreturn]] void fail_stuck(int b) const {
     const int step = order_[size_t(b)][size_t(done_[size_t(b)])];
@@ -382,9 +389,13 @@ class PlanValidator {
       const BlockWait& wait = waits_[s.first_wait + w];
       if (reached_[size_t(wait.counter)] < wait.until)
         fail(cat(step_text(step), " of block ", b, " waits until counter ", wait.counter, " is ", wait.until,
-                 ", which never comes further than ", reached_[size_t(wait.counter)]));
+                 ", which never comes further than ", reached_[size_t(wait.counter)], of_sums()));
     }
-    fail(cat(step_text(step), " of block ", b, " is never taken: it waits for what its own rank announces behind it"));
+    fail(cat(step_text(step), " of block ", b, " is never taken", of_sums()));
+  }
+  std::string of_sums() const {
+    if (size_t(collectable_) == announced_by_.size()) return "";
+    return cat(": its rank announces value ", collectable_, " behind a collection of this value or a later one, for which others may wait");
   }
   // Number of this path's arrivals that a satisfied wait implies. A wait for fewer than there are needs none after some iterations.
   int sure_arrivals(const BlockStep& s, const BlockWait& wait) const {
@@ -608,6 +619,8 @@ class PlanValidator {
   std::vector<Element> path_;
   std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per position: index of the clock
   std::vector<int> first_part_, part_at_, done_, reached_;
+  std::vector<std::vector<int>> watching_;  // per counter: blocks that wait for it
+  int collectable_ = 0;                     // values of sums over ranks below it may be collected
   std::vector<Clock> clocks_;
   std::vector<Memory> memory_;  // per base
   int element_ = -1;            // of the path: the run being checked

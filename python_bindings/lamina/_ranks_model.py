@@ -39,7 +39,7 @@ def explain(function, args, kwargs, device, count, hosts):
     exchanges = sum(launch["name"].startswith("all_") for launch in own.launches)
     trained = [v for v in function.get_concrete_function(*own_args, **own_kwargs)._assigned if v.trainable and not re.match("u?int|bool", str(v.dtype))]
     gradients = [float(_elements(v.shape) * _bytes_each(v.dtype)) for v in reversed(trained)]
-    in_launch = any("announce" in detail for launch in own.launches for detail in launch["details"])
+    in_launch = any("from all ranks: value" in detail for launch in own.launches for detail in launch["details"])
     joined, ways = _core.distributed.modelled_steps(device, count, hosts, alone.modelled_us, gradients if count > 1 else [], in_launch)
     best = min(ways, key=lambda way: way[2])
     lines = [f"{joined}; every time here is modelled: launches by what one H200 showed, links as published",
@@ -49,7 +49,7 @@ def explain(function, args, kwargs, device, count, hosts):
     lines += [f"  {name}, {sums} {'sum' if sums == 1 else 'sums'}: {us:.1f} us modelled, of which {exposed:.1f} us exposed communication modelled"
               for name, sums, us, exposed in ways]
     if in_launch:
-        lines.append(f"  the program below, as planned: {own.modelled_us:.1f} us modelled; gradients, sums and updates are steps of their own")
+        lines.append(f"  the program below, as planned: {own.modelled_us:.1f} us modelled, of which {max(own.modelled_us - alone.modelled_us, 0):.1f} us exposed communication modelled")
     lines.append(f"  {f'{count} ranks are' if best[2] < whole.modelled_us else 'one device is'} faster, {max(best[2], whole.modelled_us) / min(best[2], whole.modelled_us):.2f} times as modelled")
     made = type(own)("\n".join(lines) + "\n\nthe program of one rank\n" + own, {k: v for k, v in vars(own).items() if k != "predicted_us"} | {
         "ranks": {"joined": joined, "count": count, "hosts": hosts, "rows": rows, "rows_of_a_rank": mine, "gradient_bytes": sum(gradients), "one_device_us": whole.modelled_us,

@@ -2,59 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <numeric>
+#include <set>
 
-#include "graph/passes/cut_rows.h"
 #include "runtime/dist/threads.h"
-#include "runtime/dist/tree.h"
-#include "tests/emulated/emulated_backend.h"
-#include "tests/emulated/networks.h"
-#include "tests/emulated/section_trial.h"
+#include "tests/emulated/ranks_job.h"
 #include "tests/graph/compile/run.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
-using exec::StorageKind;
-using section::BlockSection;
 using section::StepKind;
-using tests::pattern;
-using tests::Trial;
-using Numbers = std::vector<std::vector<float>>;
-
-constexpr int64_t kRows = 21, kIn = 40, kHidden = 33, kOut = 6, kSteps = 5;
-
-// Three layers, the first with more weights than a chunk.
-struct Net {
-  std::vector<Variable> layers{Variable(tests::patterned({kIn, kHidden}, 0.01f), "kernel"),
-                               Variable(tensor(std::vector<float>(kHidden, 0.1f), {kHidden}), "bias"),
-                               Variable(tests::patterned({kHidden, kOut}, 0.02f, 5), "kernel")};
-  std::shared_ptr<optim::Optimizer> optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
-  ir::Graph graph() {
-    auto step = function([this](Tensor x, Tensor y) {
-      GradientTape tape;
-      const Tensor cost = mean(square(matmul(relu(matmul(x, layers[0]) + layers[1]), layers[2]) - y));
-      optimizer->apply_gradients(tape.gradient(cost, layers), layers);
-      return cost;
-    });
-    return step.concrete(tests::patterned({kRows, kIn}, 0.05f), tests::patterned({kRows, kOut}, 0.1f, 3)).graph();
-  }
-};
-
-passes::RowsGraph graph_of(const ir::Graph& whole, int ranks, int rank, int64_t shards = 8, int64_t bucket = passes::kBucketBytes) {
-  const std::vector<ir::Cut> cuts{{0, 1}, {0, 1}};
-  passes::RowsGraph out = passes::cut_rows(
-      whole, {.rows = kRows, .shards = shards, .ranks = ranks, .rank = rank, .bucket_bytes = bucket, .in_launch = true, .inputs = cuts});
-  out.graph = passes::optimize(out.graph).graph;
-  return out;
-}
-
-// A rank's rows of the batch.
-std::vector<float> rows_of(int64_t width, int ranks, int rank, int64_t shards) {
-  const std::vector<float> all = pattern(size_t(kRows * width), 0.05f, int(width));
-  const distributed::Range own = distributed::rows_of_rank(kRows, shards, ranks, rank);
-  return {all.begin() + own.begin * width, all.begin() + own.end * width};
-}
 
 // The Variables of rank 0 after some steps on CPUs, as floats.
 Numbers on_cpu(const ir::Graph& whole, int ranks, int64_t shards) {
@@ -80,109 +37,6 @@ Numbers on_cpu(const ir::Graph& whole, int ranks, int64_t shards) {
     for (const auto& [r, t] : resources) out.emplace_back(t.data<float>(), t.data<float>() + t.byte_count() / 4);
   });
   return out;
-}
-
-// Windows of all ranks, in memory with red zones.
-struct AllWindows {
-  std::vector<std::vector<std::unique_ptr<Buffer<char>>>> of_sum;  // per sum and rank
-  std::vector<char*> addresses;
-  void make(const std::vector<int64_t>& bytes, int ranks) {
-    if (!of_sum.empty()) return;
-    for (int64_t size : bytes) {
-      of_sum.emplace_back();
-      for (int r = 0; r < ranks; ++r) {
-        of_sum.back().push_back(std::make_unique<Buffer<char>>(std::vector<char>(size_t(size), 0)));
-        addresses.push_back(of_sum.back().back()->data());
-      }
-    }
-  }
-};
-class OneRank final : public section::RankMemory {
- public:
-  OneRank(AllWindows& all, int ranks, int rank) : all_(all), ranks_(ranks), rank_(rank) {}
-  int rank() const override { return rank_; }
-  const std::vector<char*>& begin(Stream&, const std::vector<int64_t>& bytes) override {
-    all_.make(bytes, ranks_);
-    return all_.addresses;
-  }
-  void started(Stream&) override {}
-
- private:
-  AllWindows& all_;
-  const int ranks_, rank_;
-};
-
-// The ranks' sections, whose launches run together.
-class Job {
- public:
-  Job(const ir::Graph& whole, int ranks, int64_t shards = 8, int64_t bucket = passes::kBucketBytes) : ranks_(ranks) {
-    for (int r = 0; r < ranks; ++r) {
-      graphs_.push_back(graph_of(whole, ranks, r, shards, bucket));
-      const auto program = compile::compile(graphs_.back().graph, {.device = parse_device("gpu:0")});
-      EXPECT_EQ(program->instructions.size(), 1u) << exec::print(*program);
-      trials_.push_back(std::make_unique<Trial>(program));
-      for (size_t i = 0; i < graphs_.back().graph.resources.size(); ++i) {
-        const TensorType& type = graphs_.back().graph.resources[i].type;
-        std::vector<float> start = pattern(size_t(byte_size(type)) / 4, 0.01f, int(i));
-        if (type.dtype != DType::f32) std::fill(start.begin(), start.end(), 0.0f);
-        trials_.back()->start_with(StorageKind::variable, int(i), start.data());
-      }
-      for (int i = 0; i < 2; ++i) trials_.back()->start_with(StorageKind::input, i, rows_of(i ? kOut : kIn, ranks, r, shards).data());
-    }
-  }
-  // Plans with so many blocks for each rank; a change of them, if any.
-  void plan(int blocks, const std::function<void(section::BlockPlan&, int rank)>& change = {}) {
-    sections_.clear();
-    windows_ = std::make_unique<AllWindows>();
-    for (int r = 0; r < ranks_; ++r) {
-      sections_.push_back(trials_[size_t(r)]->plan(blocks));
-      if (change) change(sections_.back()->plan, r);
-      sections_.back()->ranks = std::make_shared<OneRank>(*windows_, ranks_, r);
-    }
-  }
-  const section::BlockPlan& plan_of(int rank) const { return sections_[size_t(rank)]->plan; }
-  const section::Flat flat_of(int rank) const { return trials_[size_t(rank)]->flat(); }
-
-  // Some steps from the start. A rank's step begins when its own one before has ended.
-  void run() {
-    std::vector<std::function<void()>> steps;
-    for (int r = 0; r < ranks_; ++r)
-      steps.push_back([&, r] {
-        trials_[size_t(r)]->run_blocks(*sections_[size_t(r)]);
-        for (int step = 1; step < kSteps; ++step) trials_[size_t(r)]->go_on(*sections_[size_t(r)]);
-      });
-    emulation::run_together(steps);
-  }
-  void exchange_places(int a, int b) { std::swap(sections_[size_t(a)]->ranks, sections_[size_t(b)]->ranks); }
-  // Launches of one rank; the others are gone.
-  void run_alone(int rank, int steps) {
-    for (int step = 0; step < steps; ++step) trials_[size_t(rank)]->go_on(*sections_[size_t(rank)]);
-  }
-  void end(int rank) { *reinterpret_cast<uint32_t*>(windows_->of_sum[0][size_t(rank)]->data()) = 1; }
-  // Of the first chunk, in a buffer.
-  uint32_t flag(int rank, int buffer) const {
-    const auto* value = reinterpret_cast<const section::BlockSum*>(plan_of(rank).bytes.data() + plan_of(rank).program.sums_at);
-    return reinterpret_cast<const uint32_t*>(windows_->of_sum[0][size_t(rank)]->data())[value->flag + buffer * value->flags];
-  }
-  Numbers variables(int rank) const {
-    Numbers out;
-    for (size_t i = 0; i < graphs_[size_t(rank)].graph.resources.size(); ++i) out.push_back(trials_[size_t(rank)]->variable(int(i)));
-    return out;
-  }
-
- private:
-  const int ranks_;
-  const tests::EmulatedGpu gpu_;
-  std::vector<passes::RowsGraph> graphs_;
-  std::vector<std::unique_ptr<Trial>> trials_;
-  std::unique_ptr<AllWindows> windows_;
-  std::vector<std::unique_ptr<BlockSection>> sections_;
-};
-
-bool same_bits(const Numbers& a, const Numbers& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * 4) == 0;
-  });
 }
 
 TEST(SectionRanks, HaveTheBitsOfCpusAndOfOneRankInEveryOrder) {
@@ -231,7 +85,7 @@ TEST(SectionRanks, EveryMistakeOfTheirStepsIsFound) {
   const Numbers want = on_cpu(whole, 1, 8);
   Job job(whole, 2);
   EXPECT_EQ(found(job, 2, want, Mistake::none, {}), "");
-  for (const Mistake mistake : {Mistake::shows_early, Mistake::collects_early, Mistake::has_one_buffer})
+  for (const Mistake mistake : {Mistake::shows_early, Mistake::collects_early, Mistake::misses_a_rank, Mistake::has_one_buffer})
     EXPECT_NE(found(job, 2, want, mistake, {}), "") << "mistake " << int(mistake);
 }
 
@@ -250,7 +104,7 @@ TEST(SectionRanks, ARemovedWaitIsFound) {
       for (int w = 0; w < all[i].waits; ++w) {
         const int counter = job.plan_of(1).waits[size_t(all[i].first_wait + w)].counter;
         const auto raiser = std::find_if(all.begin(), all.end(), [&](const section::BlockStep& s) { return s.signal == counter; });
-        if (!is_of_ranks(all[i].kind) && !is_of_ranks(raiser->kind)) continue;
+        if (!is_of_ranks(all[i].kind) && !announces(all[i]) && !is_of_ranks(raiser->kind)) continue;
         ++removed;
         const auto change = [&](section::BlockPlan& plan, int rank) {
           if (rank != 1) return;
@@ -280,7 +134,6 @@ TEST(SectionRanks, APlanInWhichRanksWouldWaitForEverIsRefused) {
     return std::string();
   };
   EXPECT_EQ(refusal(), "");
-  // The only block collects a value before it announces it.
   auto* list = reinterpret_cast<int32_t*>(plan.bytes.data() + plan.program.lists_at);
   int announced = -1, collected = -1;
   for (int i = 0; i < plan.program.steps; ++i) {
@@ -288,9 +141,25 @@ TEST(SectionRanks, APlanInWhichRanksWouldWaitForEverIsRefused) {
     if (plan.steps[size_t(i)].kind == StepKind::collect && plan.steps[size_t(i)].k == plan.steps[size_t(announced)].k) collected = i;
   }
   ASSERT_LT(announced, collected);
+  const char* const order = "behind a collection of this value or a later one";
+  // The only block collects a value before it announces it.
   std::swap(list[announced], list[collected]);
-  EXPECT_NE(refusal().find("in another order than the plan"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find(order), std::string::npos) << refusal();
   std::swap(list[announced], list[collected]);
+  // It announces and collects that value, the first one, behind the collection of the last one: where the other rank does not, it waits for
+  // the first one, and this rank for the last.
+  const std::vector<int32_t> right(list, list + plan.program.steps);
+  std::vector<int32_t> wrong = right;
+  std::erase_if(wrong, [&](int32_t i) { return i == announced || i == collected; });
+  const auto last = std::max_element(wrong.begin(), wrong.end(), [&](int32_t a, int32_t b) {
+    const auto value = [&](int32_t i) { return plan.steps[size_t(i)].kind == StepKind::collect ? plan.steps[size_t(i)].k : -1; };
+    return value(a) < value(b);
+  });
+  wrong.insert(last + 1, {announced, collected});
+  std::copy(wrong.begin(), wrong.end(), list);
+  EXPECT_NE(refusal().find(order), std::string::npos) << refusal();
+  std::copy(right.begin(), right.end(), list);
+  EXPECT_EQ(refusal(), "");
   // Another value, and roots in another order.
   auto* steps = reinterpret_cast<section::BlockStep*>(plan.bytes.data());
   std::swap(steps[announced].k, steps[collected].k);
@@ -313,8 +182,8 @@ TEST(SectionRanks, ThePartOfAnotherRankIsRefused) {
     job.run();
     FAIL();
   } catch (const Error& e) {
-    EXPECT_EQ(e.parts.what, "all_reduce: rank 2 has 2 roots");
-    EXPECT_EQ(e.parts.why, "of 8 shards it has 1");
+    EXPECT_EQ(e.parts.what, "all_reduce: rank 2 has 3 summands");
+    EXPECT_EQ(e.parts.why, "of 8 shards it has 2");
   }
 }
 
@@ -325,12 +194,14 @@ TEST(SectionRanks, ValuesAreAnnouncedEarlyAndCollectedLate) {
     job.plan(9);
     const auto& steps = job.plan_of(2).steps;
     size_t last_announced = 0, first_collected = steps.size();
-    int announced = 0;
+    std::set<int> announced;
     for (size_t i = 0; i < steps.size(); ++i) {
-      if (steps[i].kind == StepKind::announce) last_announced = i, ++announced;
+      if (announces(steps[i])) last_announced = i;
+      for (const int value : {steps[i].kind == StepKind::announce ? steps[i].k : -1, steps[i].announces, steps[i].announces2})
+        if (value >= 0) announced.insert(value);
       if (steps[i].kind == StepKind::collect) first_collected = std::min(first_collected, i);
     }
-    EXPECT_EQ(announced, 4);  // three gradients and the loss
+    EXPECT_EQ(announced, (std::set{0, 1, 2, 3}));  // three gradients and the loss
     EXPECT_LT(last_announced, first_collected) << section::print(job.plan_of(2));
   }
 }
@@ -387,11 +258,11 @@ TEST(SectionRanks, AStepBehindAStoppedOneIsAnError) {
     return std::string();
   };
   labels[2] = 7;
-  trial.start_with(StorageKind::input, 1, labels.data());
+  trial.start_with(exec::StorageKind::input, 1, labels.data());
   const std::vector<float> before = trial.variable(0);
   EXPECT_NE(error().find("label 7"), std::string::npos);
   labels[2] = 1;
-  trial.start_with(StorageKind::input, 1, labels.data());
+  trial.start_with(exec::StorageKind::input, 1, labels.data());
   EXPECT_EQ(error(), "a step of several ranks was stopped before, and cannot go on");
   EXPECT_EQ(trial.variable(0), before);
   take_races();

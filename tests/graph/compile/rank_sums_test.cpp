@@ -115,6 +115,63 @@ TEST(RankSums, GradientsHaveBlocksOfTheirOwn) {
     }
 }
 
+const section::BlockPlan& plan_of(const exec::Program& program) {
+  return static_cast<const section::BlockSection*>(program.instructions[0].kernel.args.get())->plan;
+}
+
+// Gradients go to windows as they are made, all shards' of a rank, and the optimizer's arithmetic belongs to the collections.
+TEST(RankSums, GradientsAreAnnouncedByTheirUpdatesAndUpdatedWhereTheyAreCollected) {
+  for (int ranks : {2, 3, 8}) {
+    const auto program = program_on("null:h100", part_of_step(ranks, true));
+    const section::BlockPlan& plan = plan_of(*program);
+    std::vector<int> announced;
+    int descents = 0, additions = 0;
+    for (const section::BlockStep& s : plan.steps) {
+      for (int value : {s.announces, s.announces2})
+        if (value >= 0) announced.push_back(value);
+      descents += s.kind == section::StepKind::collect && s.descent_w >= 0;
+      additions += s.kind == section::StepKind::elementwise && s.partition == section::Partition::tiles;
+    }
+    EXPECT_EQ(announced.size(), 3u) << ranks << " ranks\n" << section::print(plan);
+    EXPECT_EQ(descents, 3) << ranks << " ranks\n" << section::print(plan);
+    EXPECT_EQ(additions, 0) << ranks << " ranks\n" << section::print(plan);
+  }
+}
+
+// A rank's step of a network of 60 layers, and that without other ranks on as many rows.
+TEST(RankSums, AreCollectedWhileTheBackwardPassRuns) {
+  std::vector<Variable> layers;
+  for (int i = 0; i < 60; ++i) layers.emplace_back(patterned({64, 64}, 0.01f, i), "kernel");
+  optim::SGD sgd(0.1);
+  auto step = function([&](lamina::Tensor x) {
+    GradientTape tape;
+    for (const Variable& w : layers) x = relu(matmul(x, w));
+    const lamina::Tensor cost = mean(square(x));
+    sgd.apply_gradients(tape.gradient(cost, layers), layers);
+    return cost;
+  });
+  const auto modelled = [](const exec::Program& program) {
+    EXPECT_EQ(program.instructions.size(), 1u) << exec::print(program);
+    return cost::predicted_microseconds(program, program.instructions[0]).value();
+  };
+  const double alone = modelled(*program_on("null:h100", passes::optimize(step.concrete(patterned({20, 64}, 0.01f)).graph()).graph));
+  for (int ranks : {2, 4, 8}) {
+    const Graph whole = step.concrete(patterned({20 * ranks, 64}, 0.01f)).graph();
+    const std::vector<ir::Cut> cuts{{0, 1}};
+    const auto program = program_on(
+        "null:h100",
+        passes::optimize(passes::cut_rows(whole, {.rows = 20 * ranks, .ranks = ranks, .in_launch = true, .inputs = cuts}).graph).graph);
+    EXPECT_LT(modelled(*program) - alone, ranks == 8 ? 8 : 10) << ranks << " ranks\n" << section::print(plan_of(*program));
+    const auto& steps = plan_of(*program).steps;
+    size_t last_announced = 0, first_collected = steps.size();
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (announces(steps[i])) last_announced = i;
+      if (steps[i].kind == section::StepKind::collect) first_collected = std::min(first_collected, i);
+    }
+    EXPECT_LT(first_collected, last_announced);
+  }
+}
+
 // Two sums of one step, of which the second needs the first.
 TEST(RankSums, ASumMayNeedAnother) {
   Graph g;
