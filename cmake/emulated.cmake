@@ -2,7 +2,7 @@
 # lamina_emulated_checked: the same tests, where each read and write of a kernel is looked at for races and red zones. The compiler's
 # -fsanitize=thread puts the calls there; tests/emulated/races.cpp answers them, so it is not linked with the sanitizer's library.
 file(GLOB_RECURSE LAMINA_EMULATED_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/emulated/*.cpp")
-set(LAMINA_EMULATOR_SOURCES tests/emulated/context.cpp tests/emulated/emulator.cpp tests/emulated/races.cpp tests/emulated/red_zones.cpp)
+set(LAMINA_EMULATOR_SOURCES tests/emulated/context.cpp tests/emulated/emulator.cpp tests/emulated/races.cpp tests/emulated/red_zones.cpp tests/emulated/together.cpp)
 list(TRANSFORM LAMINA_EMULATOR_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE LAMINA_EMULATOR_PATHS)
 list(REMOVE_ITEM LAMINA_EMULATED_SOURCES ${LAMINA_EMULATOR_PATHS})
 set(LAMINA_EMULATED_TOOLS hundred_layers.cpp random_graph.cpp random_graph_tools.cpp compile/run.cpp)  # of other tests

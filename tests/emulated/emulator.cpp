@@ -60,16 +60,6 @@ using Memory = std::unique_ptr<char, Free>;
 constexpr size_t kGuard = 256;  // bytes after shared memory that must not be written
 constexpr unsigned char kGuardByte = 0xC5;
 
-struct Running {  // a launch
-  LaunchShape shape;
-  std::function<void()> thread;
-  std::string name;
-  unsigned first_block = 0;  // among those of launches that run together
-  unsigned alive = 0;        // blocks
-  Running* next = nullptr;   // begins when this one has ended
-  unsigned blocks() const { return shape.grid.x * shape.grid.y; }
-};
-
 struct Block {
   Running* launch = nullptr;
   unsigned number = 0;  // in the launches that run together
@@ -97,8 +87,8 @@ int64_t pauses = 0;
 std::string failure;
 std::mt19937 chance;
 std::vector<std::unique_ptr<Block>> blocks;
-std::vector<Launch>* listed = nullptr;     // launches are not run, but listed here
-std::vector<Running>* together = nullptr;  // launches are not run yet, but kept here
+std::vector<Launch>* listed = nullptr;                  // launches are not run, but listed here
+thread_local std::vector<Running>* together = nullptr;  // launches are not run yet, but kept here
 
 // --- contexts ---
 void fiber_main();
@@ -375,8 +365,7 @@ std::vector<Launch> launches_of(const std::function<void()>& start) {
   return out;
 }
 
-// Launches on several GPUs, of each in order. On one GPU, the blocks of a launch that is not cooperative run one after the other.
-static void run_all(std::vector<std::vector<Running>>& gpus) {
+void run_all(std::vector<std::vector<Running>>& gpus) {
   pauses = 0;
   chance.seed(the_settings.seed);
   unsigned count = 0, first = 0;
@@ -424,9 +413,15 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
   run_all(one);
 }
 
+std::vector<Running> kept_launches(const std::function<void()>& start) {
+  std::vector<Running> out;
+  collect_in(together, out, start);
+  return out;
+}
+
 void run_together(const std::vector<std::function<void()>>& starts) {
   std::vector<std::vector<Running>> gpus;
-  for (const auto& start : starts) collect_in(together, gpus.emplace_back(), start);
+  for (const auto& start : starts) gpus.push_back(kept_launches(start));
   run_all(gpus);
 }
 

@@ -1,5 +1,7 @@
 // The emulation of GPU threads (kernels/cuda/device_host.h), as tests and the race checker see it.
 #pragma once
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,5 +36,32 @@ struct Current {
 const Current& current();
 // Ends the launch when the running thread returns to the emulation.
 [[noreturn]] void fail(const std::string& why);
+
+struct Running {  // a launch
+  LaunchShape shape;
+  std::function<void()> thread;
+  std::string name;
+  unsigned first_block = 0;  // among those of launches that run together
+  unsigned alive = 0;        // blocks
+  Running* next = nullptr;   // begins when this one has ended
+  unsigned blocks() const { return shape.grid.x * shape.grid.y; }
+};
+// The launches that `start` makes, which are not run.
+std::vector<Running> kept_launches(const std::function<void()>& start);
+// Launches on several GPUs, of each in order. On one GPU, the blocks of a launch that is not cooperative run one after the other.
+void run_all(std::vector<std::vector<Running>>& gpus);
+
+// Launches of several host threads, one of each, as run_together() runs them: a thread's call returns when all have ended, and throws what
+// any of them did.
+class Together {
+ public:
+  explicit Together(int threads);
+  ~Together();
+  void run(const std::function<void()>& start);  // throws Failure after a minute without the others
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
 
 }  // namespace lamina::kernels::cuda::emulation
