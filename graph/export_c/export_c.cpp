@@ -30,15 +30,24 @@ std::string c_identifier(const std::string& name, const std::string& otherwise) 
   if (std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "_");
   return out;
 }
-// Words of C, and names that its headers and the generated functions have.
+// Words of C and C++, whose programs include the header, and names that C's headers and the generated functions have.
 bool is_reserved(const std::string& name) {
-  static const std::set<std::string> words{
-      "s",      "l",        "t",        "auto",     "break", "case",   "char",   "const",  "continue", "default", "do",
-      "double", "else",     "enum",     "extern",   "float", "for",    "goto",   "if",     "inline",   "int",     "long",
-      "main",   "register", "restrict", "return",   "short", "signed", "sizeof", "static", "struct",   "switch",  "typedef",
-      "union",  "unsigned", "void",     "volatile", "while", "sin",    "cos",    "tan",    "exp",      "log",     "pow",
-      "sqrt",   "floor",    "ceil",     "round",    "trunc", "erf",    "gamma",  "signal", "memcpy",   "memset"};
-  return words.count(name) != 0;
+  static const std::set<std::string>& words = *new std::set<std::string>{
+      "s", "l", "t", "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
+      "for", "goto", "if", "inline", "int", "long", "main", "register", "restrict", "return", "short", "signed", "sizeof", "static",
+      "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while",
+      // C23 and C++
+      "alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "bool", "catch", "char16_t", "char32_t", "char8_t", "class",
+      "co_await", "co_return", "co_yield", "compl", "concept", "const_cast", "consteval", "constexpr", "constinit", "decltype", "delete",
+      "dynamic_cast", "explicit", "export", "false", "friend", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr",
+      "operator", "or", "or_eq", "private", "protected", "public", "reinterpret_cast", "requires", "static_assert", "static_cast",
+      "template", "this", "thread_local", "throw", "true", "try", "typeid", "typename", "typeof", "using", "virtual", "wchar_t", "xor",
+      "xor_eq",
+      // of headers and compilers
+      "I", "NULL", "assert", "complex", "errno", "imaginary", "linux", "offsetof", "size_t", "stderr", "stdin", "stdout", "unix",
+      "INFINITY", "NAN", "sin", "cos", "tan", "exp", "log", "pow", "sqrt", "floor", "ceil", "round", "trunc", "erf", "gamma", "signal",
+      "memcpy", "memset"};
+  return words.count(name) != 0 || name.ends_with("_t");
 }
 std::string unlike(std::string name, std::set<std::string>& taken) {
   if (is_reserved(name)) name += "_";
@@ -191,7 +200,7 @@ class Exporter {
       const int64_t state = shared_.state.count(dtype) ? shared_.state.at(dtype) : 0;
       const int64_t scratch = shared_.scratch.count(dtype) ? shared_.scratch.at(dtype) : 0;
       if (state + scratch > 0)
-        out += cat("  ", c_type(dtype), " ", suffix(dtype), "[", state + scratch, "]; /* ", state, " of Variables, ", scratch,
+        out += cat("  ", c_type(dtype), " ", member(dtype), "[", state + scratch, "]; /* ", state, " of Variables, ", scratch,
                    " temporary */\n");
     }
     out += cat("  int error; /* of the last call */\n} ", options_.name, ";\n\n");
@@ -203,7 +212,7 @@ class Exporter {
     out += cat("/* What a code says, with the line of the program. */\nconst char *", own("error"), "(int code);\n\n", prototypes_);
     if (!variables_.empty()) out += "/* The Variables' elements in a struct. */\n";
     for (const StateVariable& v : variables_)
-      out += cat("#define ", own(v.c_name), "(s) ((s)->", suffix(v.variable.dtype()), " + ", v.place, ") /* ", text(v.variable.type()),
+      out += cat("#define ", own(v.c_name), "(s) ((s)->", member(v.variable.dtype()), " + ", v.place, ") /* ", text(v.variable.type()),
                  " */\n");
     return out + "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
   }
@@ -241,7 +250,7 @@ class Exporter {
           std::memcpy(all.data() + size_t(v.place) * size_of(dtype), v.value.data(), size_t(byte_size(v.value.type())));
       const std::string name = cat("start_", suffix(dtype));
       out += array(name, dtype, all.data(), count);
-      body += cat("  memcpy(s->", suffix(dtype), ", ", name, ", sizeof ", name, ");\n");
+      body += cat("  memcpy(s->", member(dtype), ", ", name, ", sizeof ", name, ");\n");
     }
     return cat(out, "void ", own("init"), "(", options_.name, " *s) {\n", body, "  s->error = 0;\n}\n\n");
   }
@@ -250,7 +259,7 @@ class Exporter {
   std::string init_from_file() {
     std::string table;
     for (const StateVariable& v : variables_) {
-      static const std::map<DType, const char*> names{
+      static const std::map<DType, const char*>& names = *new std::map<DType, const char*>{
           {DType::boolean, "BOOL"}, {DType::u8, "U8"},   {DType::i8, "I8"},   {DType::i16, "I16"}, {DType::i32, "I32"}, {DType::i64, "I64"},
           {DType::f32, "F32"},      {DType::f64, "F64"}, {DType::u16, "U16"}, {DType::u32, "U32"}, {DType::u64, "U64"}};
       std::string shape;
@@ -261,7 +270,7 @@ class Exporter {
       table +=
           cat("  {",
               quoted(cat("\"", escaped, "\":{\"dtype\":\"", names.at(v.variable.dtype()), "\",\"shape\":[", shape, "],\"data_offsets\":[")),
-              ", offsetof(", options_.name, ", ", suffix(v.variable.dtype()), ") + ", v.place, " * sizeof(", c_type(v.variable.dtype()),
+              ", offsetof(", options_.name, ", ", member(v.variable.dtype()), ") + ", v.place, " * sizeof(", c_type(v.variable.dtype()),
               "), ", byte_size(v.value.type()), ", ", code, "},\n");
     }
     const int damaged = shared_.error("this is no safetensors file, or a part of one");

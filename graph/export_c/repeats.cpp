@@ -123,7 +123,7 @@ class Listing {
   void plain(const Item& item) { item_text(item, nullptr); }
 
   std::string pointer(const Pointer& p, Substituted* replaced) {
-    std::string out = p.base == Pointer::Base::memory     ? cat("s->", suffix(p.dtype))
+    std::string out = p.base == Pointer::Base::memory     ? cat("s->", member(p.dtype))
                       : p.base == Pointer::Base::constant ? cat("constants_", suffix(p.dtype))
                       : p.base == Pointer::Base::input    ? names_.inputs.at(size_t(p.number))
                                                           : names_.outputs.at(size_t(p.number));

@@ -32,6 +32,7 @@ const char* c_type(DType dtype) {
 }
 
 const char* suffix(DType dtype) { return name(dtype); }
+const char* member(DType dtype) { return dtype == DType::boolean ? "b8" : name(dtype); }
 
 std::string number(DType dtype, double value) {
   if (!is_floating(dtype))

@@ -13,6 +13,7 @@ namespace lamina::c_text {
 
 const char* c_type(DType dtype);  // "float"; a bool is an unsigned char
 const char* suffix(DType dtype);  // "f32": of functions for this type
+const char* member(DType dtype);  // of the struct: the same, but bool, which is a word of C++ and C23, is "b8"
 // A number of this type as C's source text, exact.
 std::string number(DType dtype, double value);
 std::string number(DType dtype, const void* element);

@@ -381,6 +381,32 @@ def test_random_programs_with_state_and_loops(tmp_path, first):
             np.testing.assert_array_equal(got, f(*map(lm.constant, inputs(call, length))).numpy(), err_msg=f"{name}, call {call}")
 
 
+@pytest.mark.parametrize("compiler", [("g++", "-std=c++20"), ("gcc", "-std=c2x"), ("gcc", "-std=gnu99", "-include", "stdbool.h", "-include", "complex.h")], ids=["C++", "C23", "GNU"])
+def test_the_header_is_for_cpp_and_newer_c_too(tmp_path, compiler):
+    if not shutil.which(compiler[0]):
+        pytest.skip(f"there is no {compiler[0]}")
+
+    @lm.function
+    def f(new, template, bool, linux, I, uint8_t):  # noqa: E741
+        return lm.where(lm.sum(new) > template, bool, linux) * I + uint8_t
+
+    flag = lm.Variable([True, False], name="class")
+
+    @lm.function
+    def turned():
+        flag.assign(~flag.read())
+        return flag.read()
+
+    lm.export_c({"f": (f, *[lm.ones(2)] * 6), "class": turned}, tmp_path / "named")
+    code = Code(tmp_path / "named")
+    (tmp_path / "user.c").write_text('#include "named/named.h"\nnamed model;\n')
+    strict = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", *(["-x", "c++"] if compiler[0] == "g++" else [])]
+    run = subprocess.run([*compiler, *strict, str(tmp_path / "user.c")], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[:4000]
+    loaded = code.loaded(tmp_path)
+    assert np.ravel(loaded.call(loaded.model(), "class")[0][0]).tolist() == [0, 1]
+
+
 def test_wrong_data_give_the_code_of_an_error(tmp_path):
     def pick(x, i):
         return lm.gather(x, i, axis=0)
