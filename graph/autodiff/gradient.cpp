@@ -133,7 +133,7 @@ class Differentiation {
     std::vector<Value> results;
     for (size_t i = 0; i < end - begin; ++i) results.push_back({number, int(i)});
     const std::vector<Value> cotangents(cotangents_.begin() + int64_t(begin), cotangents_.begin() + int64_t(end));
-    static const ir::Attrs<ir::NoAttrs> none;
+    static const ir::Attrs<ir::NoAttrs>& none = *new ir::Attrs<ir::NoAttrs>;
     const std::vector<Value> flow = op.vjp({g_, attrs ? *attrs : none, inputs, results, cotangents, regions, &region_transforms()});
     if (flow.size() != inputs.size())
       internal_error(cat(op.name, ": its gradient gives ", flow.size(), " values for ", inputs.size(), " inputs"));

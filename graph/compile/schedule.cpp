@@ -29,8 +29,8 @@ int64_t bytes_of(const ir::Graph& g, const Node& node) {
 }
 // What a weight's gradient comes from.
 bool is_gradient(const Node& node) {
-  static const std::vector<const ir::OpDef*> ops = {&ops::def::dense_grad_weights, &ops::def::matmul, &ops::def::conv2d_grad_filter,
-                                                    &ops::def::sum};
+  static const std::vector<const ir::OpDef*>& ops =
+      *new std::vector<const ir::OpDef*>{&ops::def::dense_grad_weights, &ops::def::matmul, &ops::def::conv2d_grad_filter, &ops::def::sum};
   return std::find(ops.begin(), ops.end(), node.op) != ops.end();
 }
 // Whether it makes a rank's part of a gradient, which ranks exchange before the update.
@@ -41,8 +41,8 @@ bool is_elementwise(const Node& node) { return node.op->scalar_op >= 0 || node.o
 
 // A small node that cannot fail: an error must leave the assignments before it, and no other.
 bool moves(const ir::Graph& g, const Node& node) {
-  static const std::vector<const ir::OpDef*> reductions = {&ops::def::sum, &ops::def::mean, &ops::def::max,
-                                                           &ops::def::min, &ops::def::prod, &ops::def::argmax};
+  static const std::vector<const ir::OpDef*>& reductions = *new std::vector<const ir::OpDef*>{
+      &ops::def::sum, &ops::def::mean, &ops::def::max, &ops::def::min, &ops::def::prod, &ops::def::argmax};
   if (!is_elementwise(node) && node.op != &ops::def::reshape &&
       std::find(reductions.begin(), reductions.end(), node.op) == reductions.end())
     return false;

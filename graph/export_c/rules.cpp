@@ -7,13 +7,13 @@
 namespace lamina::c_text {
 
 const Rule* rule_of(const ir::OpDef& op) {
-  static const std::unordered_map<const ir::OpDef*, Rule> all = [] {
+  static const std::unordered_map<const ir::OpDef*, Rule>& all = *new std::unordered_map<const ir::OpDef*, Rule>([] {
     std::unordered_map<const ir::OpDef*, Rule> out;
     for (const auto& rules :
          {elementwise_rules(), product_rules(), reduction_rules(), movement_rules(), order_rules(), draw_rules(), image_rules()})
       for (const Rule& rule : rules) out.emplace(rule.op, rule);
     return out;
-  }();
+  }());
   const auto found = all.find(&op);
   return found == all.end() ? nullptr : &found->second;
 }

@@ -15,11 +15,12 @@ namespace {
 
 constexpr DType kBool = DType::boolean;
 using Types = std::vector<DType>;
-const Types kF32{DType::f32}, kF64{DType::f64}, kFloats{DType::f32, DType::f64};
-const Types kSigned{DType::i8, DType::i16, DType::i32, DType::i64}, kU8{DType::u8}, kBools{kBool};
-const Types kIntegers{DType::u8, DType::i8, DType::i16, DType::i32, DType::i64};
-const Types kBits{kBool, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64};
-const Types kAll{kBool, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f32, DType::f64};
+const Types& of(std::initializer_list<DType> dtypes) { return *new Types(dtypes); }
+const Types &kF32 = of({DType::f32}), &kF64 = of({DType::f64}), &kFloats = of({DType::f32, DType::f64});
+const Types &kSigned = of({DType::i8, DType::i16, DType::i32, DType::i64}), &kU8 = of({DType::u8}), &kBools = of({kBool});
+const Types& kIntegers = of({DType::u8, DType::i8, DType::i16, DType::i32, DType::i64});
+const Types& kBits = of({kBool, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64});
+const Types& kAll = of({kBool, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f32, DType::f64});
 
 // A function of one to three elements whose body is one expression of a, b and c.
 struct Expression {
@@ -31,7 +32,7 @@ struct Expression {
 };
 
 const std::vector<Expression>& expressions() {
-  static const std::vector<Expression> list = {
+  static const std::vector<Expression>& list = *new std::vector<Expression>{
       {"abs", 1, kFloats, "fabs$F(a)"},
       {"abs", 1, kSigned, "a < 0 ? ($T)(0 - ($U)a) : a"},
       {"abs", 1, kU8, "a"},
@@ -168,7 +169,7 @@ struct Definition {
   const char* text;
 };
 const std::vector<Definition>& definitions() {
-  static const std::vector<Definition> list = {
+  static const std::vector<Definition>& list = *new std::vector<Definition>{
       {"bits", kF32, "static inline int32_t lm_bits_f32(float a) {\n  int32_t b;\n  memcpy(&b, &a, sizeof b);\n  return b;\n}\n"},
       {"from_bits", kF32, "static inline float lm_from_bits_f32(int32_t a) {\n  float b;\n  memcpy(&b, &a, sizeof b);\n  return b;\n}\n"},
       {"exp_terms", kF32, R"(static inline float lm_exp_terms_f32(float r) {

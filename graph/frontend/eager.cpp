@@ -13,6 +13,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
 #include "runtime/core/mutex.h"
+#include "runtime/core/per_thread.h"
 #include "runtime/exec/executor.h"
 
 namespace lamina {
@@ -103,7 +104,7 @@ EagerOpRef plan(const Key& key) {
 }
 
 EagerOp& lookup(const Key& key) {
-  static thread_local Front front;
+  Front& front = PerThread<Front>::get();
   Cache& c = cache();
   const uint64_t hash = key.hash();
   if (uint64_t epoch = c.epoch.load(std::memory_order_relaxed); front.epoch != epoch) {

@@ -1,14 +1,12 @@
 #include "graph/frontend/model_axis.h"
 
 #include "graph/frontend/trace.h"
+#include "runtime/core/per_thread.h"
 
 namespace lamina {
 namespace {
 
-std::vector<ModelAxis*>& running() {
-  static thread_local std::vector<ModelAxis*> calls;
-  return calls;
-}
+std::vector<ModelAxis*>& running() { return PerThread<std::vector<ModelAxis*>>::get(); }
 
 }  // namespace
 

@@ -12,14 +12,12 @@
 #include "graph/frontend/replay.h"
 #include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/per_thread.h"
 
 namespace lamina {
 
 thread_local int listening = 0;
-std::vector<std::shared_ptr<TapeRecord>>& thread_tapes() {
-  static thread_local std::vector<std::shared_ptr<TapeRecord>> tapes;
-  return tapes;
-}
+std::vector<std::shared_ptr<TapeRecord>>& thread_tapes() { return PerThread<std::vector<std::shared_ptr<TapeRecord>>>::get(); }
 
 void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                std::span<const ir::GraphRef> regions, CallSite at) {

@@ -13,6 +13,7 @@
 #include "graph/frontend/tape_record.h"
 #include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/per_thread.h"
 
 namespace lamina {
 namespace {
@@ -38,7 +39,10 @@ std::vector<char> results_and_effects(const ir::Graph& g) {
 }
 
 thread_local std::shared_ptr<Trace> innermost;
-thread_local std::string scope_prefix;
+struct Scopes {
+  std::string prefix;
+};
+std::string& scope_prefix() { return PerThread<Scopes>::get().prefix; }
 
 }  // namespace
 
@@ -52,9 +56,9 @@ TraceScope::~TraceScope() {
 Trace* Trace::current() { return innermost.get(); }
 bool executing_eagerly() { return !innermost; }
 
-NameScope::NameScope(const std::string& name) : before_(scope_prefix.size()) { scope_prefix += name + "/"; }
-NameScope::~NameScope() { scope_prefix.resize(before_); }
-const std::string& NameScope::current() { return scope_prefix; }
+NameScope::NameScope(const std::string& name) : before_(scope_prefix().size()) { scope_prefix() += name + "/"; }
+NameScope::~NameScope() { scope_prefix().resize(before_); }
+const std::string& NameScope::current() { return scope_prefix(); }
 
 Trace::Trace(std::string function, Device device) : function(std::move(function)), device(device) {}
 
@@ -79,7 +83,7 @@ std::vector<Tensor> Trace::add_node(const ir::OpDef& op, ir::AttrsRef attrs, std
   std::vector<ir::Value> in;
   in.reserve(inputs.size());
   for (const Tensor& t : inputs) in.push_back(value_of(t, at));
-  graph.place = {at.line(), scope_prefix, {}};
+  graph.place = {at.line(), scope_prefix(), {}};
   if (in_automatic_scope())
     graph.place.device = kAutomatic;
   else if (in_device_scope() && default_device() != device)
@@ -112,7 +116,7 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
     if (!owner) throw finished_trace(d.function, cat(at.line().known() ? text(at.line()) + ", " : "", "while '", function, "' is traced"));
   }
   if (ir::Value known = captured_value(t); known.valid()) return known;
-  const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix, {}});
+  const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix(), {}});
   // Without memory this may stop half-way. A body that catches the error must find it undone; unused nodes are dropped later.
   ir::Value& v = captured_[&d];
   struct Undo {
@@ -193,7 +197,7 @@ std::vector<Tensor> Trace::inline_graph(const ir::Graph& g, std::span<const Tens
       continue;
     }
     if (resource >= 0) node.attrs = ir::make_attrs(ir::ResourceAttrs{resource_of(inner[size_t(resource)]), inner[size_t(resource)].type()});
-    node.scope = scope_prefix + node.scope;
+    node.scope = scope_prefix() + node.scope;
     std::vector<ir::Value> operands = to[node.inputs];
     if (changes) {
       std::vector<Tensor> tensors;

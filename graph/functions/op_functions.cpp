@@ -108,12 +108,12 @@ Tensor astype(const Operand& x, DType dtype) {
 }
 
 Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpose_b) {
-  static const std::vector<ir::AttrsRef> attrs = [] {
+  static const std::vector<ir::AttrsRef>& attrs = *new std::vector<ir::AttrsRef>([] {
     std::vector<ir::AttrsRef> all;
     for (int p = 0; p < kPrecisions; ++p)
       for (int flags = 0; flags < 4; ++flags) all.push_back(ir::make_attrs(ops::MatmulAttrs{flags >= 2, flags % 2 == 1, Precision(p)}));
     return all;
-  }();
+  }());
   auto [left, right] = resolve_pair("matmul", a, b, Mixing::numbers);
   if (left.rank() == 0 || right.rank() == 0)
     throw Error(ErrorKind::invalid_argument, {.what = cat("matmul: ", left.type(), " and ", right.type(), " are not matrices"),

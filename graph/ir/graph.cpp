@@ -26,7 +26,7 @@ void require_possible(const OpDef& op, const std::vector<TensorType>& types) {
 
 Value Graph::add(const OpDef& op, AttrsRef attrs, std::vector<Value> in, std::vector<GraphRef> regions) {
   if (!attrs) {
-    static const AttrsRef none = make_attrs(NoAttrs{});
+    static const AttrsRef& none = *new AttrsRef(make_attrs(NoAttrs{}));
     attrs = op.parse_attrs == Attrs<NoAttrs>::parse ? none : op.parse_attrs(op.name, {});
   }
   return append({.op = &op,

@@ -18,18 +18,19 @@ Tensor activate(const ir::OpDef& def, const Operand& x) {
 }
 
 const std::vector<std::pair<std::string, Activation::Function>>& named_activations() {
-  static const std::vector<std::pair<std::string, Activation::Function>> all{
-      {"linear", nullptr},
-      {"softmax", [](const Operand& x) { return softmax(x, -1); }},
-      {"log_softmax", [](const Operand& x) { return log_softmax(x, -1); }},
-      {"selu", [](const Operand& x) { return selu(x); }},
-      {"hard_sigmoid", [](const Operand& x) { return hard_sigmoid(x); }},
-      {"exponential", [](const Operand& x) { return exp(x); }},
+  static const std::vector<std::pair<std::string, Activation::Function>>& all =
+      *new std::vector<std::pair<std::string, Activation::Function>>{
+          {"linear", nullptr},
+          {"softmax", [](const Operand& x) { return softmax(x, -1); }},
+          {"log_softmax", [](const Operand& x) { return log_softmax(x, -1); }},
+          {"selu", [](const Operand& x) { return selu(x); }},
+          {"hard_sigmoid", [](const Operand& x) { return hard_sigmoid(x); }},
+          {"exponential", [](const Operand& x) { return exp(x); }},
 #define LAMINA_ACTIVATION_plain(name) activate<kernels::ScalarOp::name>(ops::def::name, x)
 #define LAMINA_ACTIVATION_alpha(name) name(x)
 #define ACTIVATION(name, slope, parameter) {#name, [](const Operand& x) { return LAMINA_ACTIVATION_##parameter(name); }},
 #include "kernels/shared/elementwise_ops.inc"
-  };
+      };
   return all;
 }
 

@@ -170,7 +170,7 @@ void fill_looks_linear(std::span<double> values, Shape64 shape, uint64_t seed, b
 }
 
 const std::vector<Initializer (*)()>& named_initializers() {
-  static const std::vector<Initializer (*)()> all{
+  static const std::vector<Initializer (*)()>& all = *new std::vector<Initializer (*)()>{
       [] { return filled("zeros", 0); },
       [] { return filled("ones", 1); },
       glorot_uniform,

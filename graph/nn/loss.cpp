@@ -14,7 +14,7 @@ namespace {
 constexpr double kClip = 1e-7;  // keeps the logarithm of a probability finite
 
 const std::vector<std::pair<std::string, Loss::PerSample>>& named_losses() {
-  static const std::vector<std::pair<std::string, Loss::PerSample>> all{
+  static const std::vector<std::pair<std::string, Loss::PerSample>>& all = *new std::vector<std::pair<std::string, Loss::PerSample>>{
       {"sparse_cross_entropy", [](const Operand& t, const Operand& p) { return sparse_categorical_crossentropy(t, p); }},
       {"categorical_cross_entropy", [](const Operand& t, const Operand& p) { return categorical_crossentropy(t, p); }},
       {"binary_cross_entropy", [](const Operand& t, const Operand& p) { return binary_crossentropy(t, p); }},

@@ -48,7 +48,7 @@ std::optional<std::vector<ir::Literal>> evaluate(const ir::Node& node, std::span
       results.push_back(std::make_shared<Bytes>(size_t(byte_size(type))));
       out_views.push_back(contiguous_view(results.back()->data(), type));
     }
-    static const ir::Attrs<ir::NoAttrs> none;
+    static const ir::Attrs<ir::NoAttrs>& none = *new ir::Attrs<ir::NoAttrs>;
     const ir::AttrsBase& attrs = node.attrs ? *node.attrs : none;
     View seen;
     int64_t first = 0;

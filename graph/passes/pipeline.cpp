@@ -17,7 +17,7 @@ const std::vector<Pass>& pipeline() {
   using enum Numbers;
   using enum Stage;
   using enum Where;
-  static const std::vector<Pass> list = {
+  static const std::vector<Pass>& list = *new std::vector<Pass>{
       {"inline_checkpoints", always<inline_checkpoints>, same, simplify, at_regions, "first: they were for the gradient, which is there"},
       {"forward_assigned_values", always<forward_assigned_values>, same, simplify, everywhere,
        "reads of Variables become the values that the graph assigned or read before"},

@@ -11,15 +11,19 @@
 #include "graph/passes/rewrite.h"
 #include "runtime/core/error.h"
 #include "runtime/core/limits.h"
+#include "runtime/core/per_thread.h"
 #include "runtime/core/settings.h"
 
 namespace lamina::passes {
 namespace {
 
-thread_local std::vector<std::string> disabled_here;
+struct Disabled {
+  std::vector<std::string> names;
+};
+std::vector<std::string>& disabled_here() { return PerThread<Disabled>::get().names; }
 
 std::vector<std::string> disabled_passes() {
-  std::vector<std::string> names = disabled_here;
+  std::vector<std::string> names = disabled_here();
   std::istringstream list(config::text(Setting::disable));
   for (std::string name; std::getline(list, name, ',');)
     if (!name.empty()) names.push_back(name);
@@ -83,7 +87,7 @@ void each_pass(F&& run) {
 
 }  // namespace
 
-void set_disabled_passes(std::vector<std::string> names) { disabled_here = std::move(names); }
+void set_disabled_passes(std::vector<std::string> names) { disabled_here() = std::move(names); }
 
 ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, int stride) {
   const auto no_node = [&](auto&& is) { return std::none_of(g.nodes().begin(), g.nodes().end(), is); };

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "kernels/reduce.h"
+#include "runtime/core/per_thread.h"
 
 namespace lamina::kernels::cpu {
 namespace {
@@ -48,8 +49,10 @@ float* thread_scratch(Scratch use, int64_t count) {
     std::unique_ptr<float, Free> data;
     int64_t held = 0;
   };
-  thread_local Memory memories[5];
-  Memory& memory = memories[int(use)];
+  struct Memories {
+    Memory of[5];
+  };
+  Memory& memory = PerThread<Memories>::get().of[int(use)];
   if (count > memory.held) {
     void* fresh = nullptr;
     if (posix_memalign(&fresh, 64, size_t(count) * sizeof(float)) != 0) throw std::bad_alloc();

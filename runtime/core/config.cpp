@@ -38,7 +38,8 @@ std::atomic<int>& thread_count() {
   return count;
 }
 std::string& chosen_isa() {
-  static std::string isa = text(Setting::cpu).empty() ? best_cpu_isa() : checked_isa(text(Setting::cpu), name(Setting::cpu));
+  static std::string& isa =
+      *new std::string(text(Setting::cpu).empty() ? best_cpu_isa() : checked_isa(text(Setting::cpu), name(Setting::cpu)));
   return isa;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/core/held_text.h"
 #include "runtime/core/mutex.h"
+#include "runtime/core/per_thread.h"
 
 namespace lamina {
 namespace {
@@ -47,9 +48,9 @@ struct HeldText {
 
 namespace {
 
-thread_local HeldText own;
+HeldText& own() { return PerThread<HeldText>::get(); }
 thread_local HeldText* held_here = nullptr;
-thread_local int holds = 0;  // of `own`
+thread_local int holds = 0;  // of own()
 
 void write_now(int64_t stream, const TextTargetRef& target, const std::string& text) {
   (target ? target : standard_target(TextStream(stream)))->write(text);
@@ -84,15 +85,15 @@ HoldTextWith::HoldTextWith(HeldText* held) : before_(std::exchange(held_here, he
 HoldTextWith::~HoldTextWith() { held_here = before_; }
 
 TextHold::TextHold() {
-  if (holds++ == 0) held_here = &own;
+  if (holds++ == 0) held_here = &own();
 }
 void TextHold::release() {
   if (!std::exchange(held_, false) || --holds > 0) return;
   held_here = nullptr;
   std::vector<Waiting> all;
   {
-    std::lock_guard lock(own.mutex);
-    all.swap(own.texts);
+    std::lock_guard lock(own().mutex);
+    all.swap(own().texts);
   }
   for (const Waiting& one : all) write_now(one.stream, one.target, one.text);
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr double kAnyNumber = 1e300;
 
 const std::vector<SettingInfo>& table() {
-  static const std::vector<SettingInfo> rows{
+  static const std::vector<SettingInfo>& rows = *new std::vector<SettingInfo>{
       {.setting = Setting::threads,
        .name = "LAMINA_THREADS",
        .least = 1,

@@ -68,10 +68,10 @@ using Axes = std::vector<int64_t>;
 class AxesOrAll {
  public:
   AxesOrAll() = default;
-  AxesOrAll(Axes named) : named_(std::move(named)) {}
-  AxesOrAll(std::initializer_list<int64_t> named) : named_(named) {}
-  bool all() const { return !named_; }
-  const Axes& named() const { return named_ ? *named_ : kNone; }
+  AxesOrAll(Axes axes) : named_(std::move(axes)), all_(false) {}
+  AxesOrAll(std::initializer_list<int64_t> axes) : named_(axes), all_(false) {}
+  bool all() const { return all_; }
+  const Axes& named() const { return named_; }  // none where it is all
   // Whether `axis`, counted from the front, is one of them.
   bool contains(size_t axis, size_t rank) const {
     for (int64_t a : named())
@@ -81,8 +81,8 @@ class AxesOrAll {
   bool operator==(const AxesOrAll&) const = default;
 
  private:
-  inline static const Axes kNone;
-  std::optional<Axes> named_;
+  Axes named_;
+  bool all_ = true;
 };
 
 }  // namespace lamina

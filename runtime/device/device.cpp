@@ -11,7 +11,7 @@ namespace lamina {
 
 const std::vector<DeviceProperties>& null_models() {
   constexpr int64_t kKiB = 1024, kGiB = int64_t(1) << 30;
-  static const std::vector<DeviceProperties> models{
+  static const std::vector<DeviceProperties>& models = *new std::vector<DeviceProperties>{
       {.name = "h100", .memory = 80 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB},
       {.name = "h200", .memory = 141 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB},
       {.name = "a100", .memory = 80 * kGiB, .compute_capability = 80, .multiprocessors = 108, .shared_memory_per_block = 163 * kKiB},

@@ -45,7 +45,7 @@ F domain_function(nvtx::DomainFunction number) {
   return reinterpret_cast<F>(std::atomic_ref(functions[nvtx::kDomains][number]).load(std::memory_order_acquire));
 }
 
-std::string path, failure;  // valid once detail::state is no longer unknown
+std::string &path = *new std::string, &failure = *new std::string;  // valid once detail::state is no longer unknown
 std::once_flag looked, made_domain;
 std::atomic<void*> made{nullptr};
 

@@ -5,6 +5,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/core/mutex.h"
+#include "runtime/core/per_thread.h"
 #include "runtime/core/settings.h"
 
 namespace lamina::profiler {
@@ -31,7 +32,7 @@ struct Open {
   int thread = 0;
   std::vector<int> ranges;
 };
-thread_local Open open;
+Open& open() { return PerThread<Open>::get(); }
 
 double since(Clock::time_point time) { return std::chrono::duration<double, std::micro>(time - began).count(); }
 
@@ -82,7 +83,7 @@ void add_device_steps(std::vector<DeviceStep> steps) {
   std::lock_guard lock(mutex);
   if (!detail::recording || !steps_wanted) return;
   for (DeviceStep& s : steps) {
-    s.range = open.session == session && !open.ranges.empty() ? open.ranges.back() : -1;
+    s.range = open().session == session && !open().ranges.empty() ? open().ranges.back() : -1;
     device_steps.push_back(std::move(s));
   }
 }
@@ -90,18 +91,18 @@ void add_device_steps(std::vector<DeviceStep> steps) {
 void detail::record_push(Kind kind, std::string_view text, int64_t payload, Lane lane) {
   std::lock_guard lock(mutex);
   if (!recording) return;
-  if (open.session != session) open = {session, threads++, {}};
-  ranges.push_back({std::string(text), kind, payload, open.thread, open.ranges.empty() ? -1 : open.ranges.back(), lane, 0, -1});
-  open.ranges.push_back(int(ranges.size()) - 1);
+  if (open().session != session) open() = {session, threads++, {}};
+  ranges.push_back({std::string(text), kind, payload, open().thread, open().ranges.empty() ? -1 : open().ranges.back(), lane, 0, -1});
+  open().ranges.push_back(int(ranges.size()) - 1);
   ranges.back().begin = since(Clock::now());  // last, so that our own work is not part of the range
 }
 
 void detail::record_pop() {
   const Clock::time_point now = Clock::now();
   std::lock_guard lock(mutex);
-  if (!recording || open.session != session || open.ranges.empty()) return;  // it began before the recording
-  ranges[size_t(open.ranges.back())].end = since(now);
-  open.ranges.pop_back();
+  if (!recording || open().session != session || open().ranges.empty()) return;  // it began before the recording
+  ranges[size_t(open().ranges.back())].end = since(now);
+  open().ranges.pop_back();
 }
 
 }  // namespace lamina::profiler

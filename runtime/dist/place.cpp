@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/gpu_kernel.h"
+#include "runtime/core/per_thread.h"
 #include "runtime/device/backend.h"
 #include "runtime/dist/collectives.h"
 #include "runtime/dist/processes.h"
@@ -19,7 +20,7 @@ void launch_on_device(const char* name, Stream& stream, const A&... arguments) {
   stream.backend->launch(stream, kernel, {stream, &work, {}, {}}, name);
 }
 
-thread_local std::vector<std::vector<char>> kept_rooms;
+std::vector<std::vector<char>>& kept_rooms() { return PerThread<std::vector<std::vector<char>>, Place>::get(); }
 
 // Two ranks on one device would wait for each other for ever, or the library refuses them without a name.
 struct DeviceOfRank {
@@ -120,14 +121,14 @@ Place::Room::Room(const Place& at, size_t bytes) {
     device_ = std::make_unique<LaunchMemory>(at.stream_, bytes);
     return;
   }
-  if (!kept_rooms.empty()) {
-    host_ = std::move(kept_rooms.back());
-    kept_rooms.pop_back();
+  if (!kept_rooms().empty()) {
+    host_ = std::move(kept_rooms().back());
+    kept_rooms().pop_back();
   }
   if (host_.size() < bytes) host_.resize(bytes);
 }
 Place::Room::~Room() {
-  if (!device_) kept_rooms.push_back(std::move(host_));
+  if (!device_) kept_rooms().push_back(std::move(host_));
 }
 
 }  // namespace lamina::distributed

@@ -68,7 +68,7 @@ class RealFileSystem final : public FileSystem {
 }  // namespace
 
 FileSystem& FileSystem::real() {
-  static RealFileSystem real;
+  static RealFileSystem& real = *new RealFileSystem;
   return real;
 }
 
