@@ -281,6 +281,27 @@ std::vector<Tensor> cond(const Operand& pred, const Branch& then, const Branch& 
   return node.run(ops::def::cond, nullptr, {close(a, outside, slots, results), close(b, outside, slots, results)}, results);
 }
 
+Count count(int64_t lower, int64_t upper, CallSite at) {
+  Count out;
+  if (upper <= lower) return out;
+  if (__builtin_sub_overflow(upper, lower, &out.iterations))
+    throw Error(ErrorKind::invalid_argument, {.what = cat("fori_loop: from ", lower, " to ", upper),
+                                              .where = text(at.line()),
+                                              .why = "these are more iterations than an int64 counts",
+                                              .fix = "use while_loop for a loop that ends by itself"});
+  if (lower < std::numeric_limits<int32_t>::min() || upper > std::numeric_limits<int32_t>::max()) out.dtype = DType::i64;
+  return out;
+}
+
+void require_index(const Tensor& index, CallSite at) {
+  const DType dtype = Operand(index, at).resolve().dtype();
+  if (is_integer(dtype)) return;
+  throw Error(ErrorKind::type, {.what = cat("switch_case: the index is ", index.type()),
+                                .where = text(at.line()),
+                                .why = "it counts branches",
+                                .fix = "pass an integer: lm.astype(x, lm.int32)"});
+}
+
 std::vector<Tensor> checkpoint(const Branch& body, CallSite at) {
   Trace* trace = Trace::current();
   if (!trace) return body();

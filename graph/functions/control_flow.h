@@ -31,6 +31,13 @@ LAMINA_API std::vector<Tensor> while_loop(const Condition& condition, const Body
 // body: carried values, then a slice of each of xs -> carried values, then ys. Returns the final carried values, then the stacked ys.
 LAMINA_API std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector<Tensor> xs, const ScanOptions& options,
                                     CallSite at);
+// The number of fori_loop's iterations; i is i64 where one of its values does not fit i32. Throws invalid_argument for 2^63 and more.
+struct Count {
+  int64_t iterations = 0;
+  DType dtype = DType::i32;
+};
+LAMINA_API Count count(int64_t lower, int64_t upper, CallSite at);
+LAMINA_API void require_index(const Tensor& index, CallSite at);  // throws type unless it is an integer
 // body's results; in a trace, its values are recomputed for the gradient. Eagerly: body().
 LAMINA_API std::vector<Tensor> checkpoint(const Branch& body, CallSite at);
 // body(inputs) -> results, and a function from one cotangent per floating-point result to one gradient per input. Other tensors and
@@ -88,11 +95,12 @@ Result switch_case(const Tensor& index, const std::vector<std::function<Result()
                                               .where = text(at.line()),
                                               .why = "one of them is run",
                                               .fix = "pass a vector of functions"});
+  control::require_index(index, at);
   std::function<Result(size_t, size_t)> choose = [&](size_t first, size_t end) -> Result {
-    if (end - first == 1) return branches[first]();
+    if (end - first == 1) return given(branches[first], "switch_case")();
     const size_t middle = (first + end) / 2;
     return cond(
-        Operand(less(Operand(index, at), Operand(int64_t(middle), at))), [&] { return choose(first, middle); },
+        Operand(less(Operand(index, at), Operand(int64_t(middle), at)), at), [&] { return choose(first, middle); },
         [&] { return choose(middle, end); });
   };
   return choose(0, branches.size());
@@ -135,19 +143,20 @@ auto scan(Body body, const State& init, const Xs& xs, const ScanOptions& options
   return std::pair<State, Y>(typed::assemble<State>(all.first(carried), state_sizes), typed::assemble<Y>(all.subspan(carried), y_sizes));
 }
 
-// state = body(i, state) for i from lower to upper - 1; i is an i32 tensor without axes.
+// state = body(i, state) for i from lower to upper - 1; i is a tensor without axes: i32, or i64 where a bound does not fit i32.
 template <class Body, class State>
 State fori_loop(int64_t lower, int64_t upper, Body body, const State& init, CallSite at = std::source_location::current()) {
+  const control::Count count = control::count(lower, upper, at);
   std::vector<size_t> sizes;
   std::vector<Tensor> in = typed::leaves(init, &sizes);
-  in.insert(in.begin(), scalar_i(lower));
+  in.insert(in.begin(), scalar_i(count.iterations > 0 ? lower : 0, count.dtype, at));
   const auto step = [&](std::span<const Tensor> all) {
     std::vector<Tensor> out = typed::leaves(State(body(all[0], typed::assemble<State>(all.subspan(1), sizes))));
     out.insert(out.begin(), add(Operand(all[0], at), Operand(1, at)));
     return out;
   };
   ScanOptions options;
-  options.length = upper > lower ? upper - lower : 0;
+  options.length = count.iterations;
   const std::vector<Tensor> out = control::scan(step, std::move(in), {}, options, at);
   return typed::assemble<State>(std::span<const Tensor>(out).subspan(1), sizes);
 }

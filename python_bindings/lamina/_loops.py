@@ -92,12 +92,13 @@ def _chosen(index, branches, operands, first, end):
 def fori_loop(lower, upper, body, init):
     """Repeats state = body(i, state) for i from lower to upper - 1; returns the final state, or init if there is no such i.
 
-    i is a tensor without axes, int32, or int64 if a bound is. lower and upper are whole numbers of Python, or integer tensors without axes;
+    i is a tensor without axes, int32, or int64 if a bound is or does not fit int32. lower and upper are whole numbers of Python, or integer tensors without axes;
     others raise TypeMismatch. A state is any structure of tensors whose dtypes and shapes do not change.
     """
     lower, upper = _whole("fori_loop", "lower", lower), _whole("fori_loop", "upper", upper)
     if isinstance(lower, int) and isinstance(upper, int):
-        (_, state), _ = scan(lambda carried, _: ((carried[0] + 1, body(*carried)), None), (lower, init), None, length=max(0, upper - lower))
+        first = lower if -(2**31) <= lower and upper < 2**31 else _core.constant(lower, _core.int64)
+        (_, state), _ = scan(lambda carried, _: ((carried[0] + 1, body(*carried)), None), (first, init), None, length=max(0, upper - lower))
         return state
     wide = _core.int64 if any(not isinstance(b, int) and b.dtype in (_core.int64, _core.uint32, _core.uint64) for b in (lower, upper)) else _core.int32
     first, end = (_core.constant(b, wide) if isinstance(b, int) else _core.astype(b, wide) for b in (lower, upper))

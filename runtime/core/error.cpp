@@ -118,6 +118,13 @@ Error Error::at(const std::string& where) const {
   return Error(kind, p);
 }
 
+void throw_no_function(const char* what) {
+  throw Error(ErrorKind::invalid_argument, {.what = cat(what, ": it has no function"),
+                                            .where = "",
+                                            .why = "the std::function that was passed is empty, or was moved from",
+                                            .fix = "pass a function"});
+}
+
 void internal_error(const std::string& what) {
   throw Error(ErrorKind::internal, {.what = "internal error: " + what,
                                     .where = "",

@@ -57,4 +57,12 @@ class LAMINA_API Error : public std::runtime_error {
 // The error for an unknown name; lists the known names, nearest first.
 LAMINA_API Error unknown_name(const std::string& what_kind, const std::string& name, std::vector<std::string> existing);
 
+[[noreturn]] LAMINA_API void throw_no_function(const char* what);
+// The function that a caller passed. Throws invalid_argument when it is empty; `what` is what it was passed to.
+template <class F>
+const F& given(const F& function, const char* what) {
+  if (!function) throw_no_function(what);
+  return function;
+}
+
 }  // namespace lamina

@@ -293,3 +293,11 @@ def test_loops_that_never_end_are_refused():
         assert g(5, lm.constant(2)).item() == 6
         with pytest.raises(lm.errors.AssertionFailed, match="a step of 0"):
             g(5, lm.constant(0))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_fori_loop_counts_in_int64_where_a_bound_does_not_fit_int32(traced):
+    wrapped = lm.function if traced else lambda f: f
+    for lower, upper in [(2**33, 2**33 + 2), (2**31 - 2, 2**31 + 3), (-(2**31) - 1, -(2**31) + 1)]:
+        assert int(wrapped(lambda y: lm.fori_loop(lower, upper, lambda i, _: lm.astype(i, lm.int64), y))(lm.constant(0, dtype=lm.int64))) == upper - 1  # noqa: B023
+    assert lm.fori_loop(0, 2, lambda i, _: i, lm.constant(0)).dtype == lm.int32

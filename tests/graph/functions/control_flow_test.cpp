@@ -86,6 +86,36 @@ TEST(SwitchCase, TakesTheBranchOfTheIndex) {
   EXPECT_THROW(switch_case(scalar_i(0), std::vector<std::function<Tensor()>>{}), Error);
 }
 
+TEST(Loops, ForiLoopCountsInInt64WhereInt32DoesNotHoldItsBounds) {
+  const auto body = [](Tensor i, Tensor) { return astype(i, DType::i64); };
+  const auto last = [&](int64_t lower, int64_t upper) { return fori_loop(lower, upper, body, scalar_i(4, DType::i64)).item<int64_t>(); };
+  EXPECT_EQ(last(int64_t{1} << 33, (int64_t{1} << 33) + 2), (int64_t{1} << 33) + 1);
+  EXPECT_EQ(last(INT32_MAX - 1, int64_t{INT32_MAX} + 3), int64_t{INT32_MAX} + 2);
+  EXPECT_EQ(last(INT64_MAX - 1, INT64_MAX), INT64_MAX - 1);
+  EXPECT_EQ(last(INT64_MAX, INT64_MIN), 4);
+  EXPECT_EQ(fori_loop(0, 2, [](Tensor i, Tensor) { return i; }, scalar_i(0)).dtype(), DType::i32);
+  try {
+    last(INT64_MIN, INT64_MAX);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.parts.what, "fori_loop: from -9223372036854775808 to 9223372036854775807");
+    EXPECT_EQ(e.parts.where.substr(0, 22), "control_flow_test.cpp:");
+  }
+}
+
+TEST(SwitchCase, ErrorsNameTheCallersLine) {
+  const Tensor rank_1 = tensor({0, 1}, {2}, DType::i32);
+  for (const auto& [index, kind] : {std::pair(rank_1, ErrorKind::invalid_argument), std::pair(scalar(0.5), ErrorKind::type)}) {
+    try {
+      switch_case<Tensor>(index, {[] { return ones({2}); }, [] { return ones({2}); }});
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, kind);
+      EXPECT_EQ(e.parts.where.substr(0, 22), "control_flow_test.cpp:") << e.what();
+    }
+  }
+}
+
 TEST(Cond, NestsAndUsesValuesOfEveryLevel) {
   auto f = [](Tensor x) {
     Tensor y = x * 2;
