@@ -28,6 +28,10 @@ class LAMINA_API Graph {
  public:
   explicit Graph(std::string name = "graph");
 
+  // A move copies: the Graph that was moved from stays the same one.
+  Graph(const Graph&) = default;
+  Graph& operator=(const Graph&) = default;
+
   // While it lives, ops on this thread add nodes to the graph.
   TraceScope building() const;
   // A placeholder: every run that needs it must feed it. Only while building.

@@ -57,6 +57,10 @@ struct TraceRecord {
 class LAMINA_API Function {
  public:
   explicit Function(FunctionOptions options = {});
+  // A move copies: the Function that was moved from stays the same one.
+  Function(const Function&) = default;
+  Function& operator=(const Function&) = default;
+
   // The graph for these arguments, or null. Takes no lock and allocates no memory.
   ConcreteFunction* find(const Arguments& arguments) const;
   // The same, but traces `body` when there is no graph yet. One thread traces a Function at a time, others wait; the body runs once per

@@ -27,21 +27,30 @@ GradientTape::~GradientTape() {
 }
 GradientTape::GradientTape(GradientTape&&) noexcept = default;
 
+TapeRecord& GradientTape::record() const {
+  if (record_) return *record_;
+  throw Error(ErrorKind::state, {.what = "GradientTape: a tape is used that was moved from",
+                                 .where = "",
+                                 .why = "what it has recorded is the other tape's",
+                                 .fix = "use the tape that it was moved to"});
+}
+
 void GradientTape::start() {
-  if (record_->active) return;
+  TapeRecord& r = record();
+  if (r.active) return;
   Trace* trace = Trace::current();
-  if (!record_->belongs_to(trace)) {
-    record_->reset();
-    record_->trace = trace;
-    record_->trace_alive = trace ? trace->weak_from_this() : std::weak_ptr<Trace>();
+  if (!r.belongs_to(trace)) {
+    r.reset();
+    r.trace = trace;
+    r.trace_alive = trace ? trace->weak_from_this() : std::weak_ptr<Trace>();
   }
   thread_tapes().push_back(record_);
-  record_->active = true;
+  r.active = true;
   ++listening;
 }
 
 void GradientTape::stop() {
-  if (!record_->active) return;
+  if (!record().active) return;
   record_->active = false;
   auto& tapes = thread_tapes();
   auto at = std::find(tapes.begin(), tapes.end(), record_);
@@ -50,7 +59,7 @@ void GradientTape::stop() {
   --listening;
 }
 
-void GradientTape::reset() { record_->reset(); }
+void GradientTape::reset() { record().reset(); }
 
 namespace {
 void require_floating(const char* what, const TensorType& type) {
@@ -64,7 +73,7 @@ void require_floating(const char* what, const TensorType& type) {
 
 void GradientTape::watch(const Tensor& t) {
   require_floating("watched tensor", t.type());
-  if (!record_->belongs_to(Trace::current()))
+  if (!record().belongs_to(Trace::current()))
     throw Error(ErrorKind::state, {.what = "GradientTape: watch() was called outside of the function in which the tape was started",
                                    .where = "",
                                    .why = "what is recorded while a function is traced belongs to its graph",
@@ -73,7 +82,7 @@ void GradientTape::watch(const Tensor& t) {
 }
 void GradientTape::watch(const Variable& v) {
   require_floating("watched variable", v.type());
-  record_->watch(v);
+  record().watch(v);
 }
 
 GradientTape::Pause::Pause(TapeRecord& record) : record_(&record) { ++record.paused; }
@@ -84,7 +93,7 @@ GradientTape::Pause::~Pause() {
 
 // Checks that gradients are allowed now, and that these targets have gradients.
 void GradientTape::begin(std::span<const Tensor> targets, CallSite at) {
-  TapeRecord& r = *record_;
+  TapeRecord& r = record();
   if (r.used && !r.persistent)
     throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked a second time",
                                    .where = text(at.line()),

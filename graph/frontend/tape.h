@@ -57,7 +57,7 @@ class LAMINA_API GradientTape {
    private:
     TapeRecord* record_;
   };
-  Pause stop_recording() { return Pause(*record_); }
+  Pause stop_recording() { return Pause(record()); }
 
   // Per source, the gradient of the sum of all targets, of the source's type; an undefined Tensor where nothing connects them.
   // output_gradients: one per target, or none for ones. Throws state when a non-persistent tape is used twice. `unseen`: for each source
@@ -78,6 +78,7 @@ class LAMINA_API GradientTape {
   }
 
  private:
+  TapeRecord& record() const;  // throws state after a move
   void begin(std::span<const Tensor> targets, CallSite at);
   static void add(std::vector<Source>& out, const Tensor& t) { out.emplace_back(t); }
   static void add(std::vector<Source>& out, const Variable& v) { out.emplace_back(v); }

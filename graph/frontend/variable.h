@@ -27,6 +27,10 @@ class LAMINA_API Variable {
   static Variable stand_in_for(const Variable& v);  // for tracing
   static Variable uninitialized(const TensorType& type, Device device, std::string name, bool trainable);
 
+  // A move copies: the Variable that was moved from stays the same one.
+  Variable(const Variable&) = default;
+  Variable& operator=(const Variable&) = default;
+
   // For a stacked Variable inside of a vmap that maps it: the type without the model axis.
   const TensorType& type() const { return data_->models ? seen_type() : *data_->type; }
   const TypeRef& type_ref() const;

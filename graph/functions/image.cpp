@@ -38,7 +38,7 @@ Shape with_axis(Shape shape, int at) {
 
 }  // namespace
 
-ImagePadding::ImagePadding(const char* name) : ImagePadding(std::string(name)) {}
+ImagePadding::ImagePadding(const char* name) : ImagePadding(std::string(name ? name : "")) {}
 ImagePadding::ImagePadding(const std::string& name) : name_(name) {
   if (name != "valid" && name != "same") throw unknown_name("padding", name, {"same", "valid"});
 }

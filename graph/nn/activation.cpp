@@ -46,7 +46,7 @@ Activation find_activation(const std::string& name) {
 }  // namespace
 
 Activation::Activation() : name_("linear") {}
-Activation::Activation(const char* name) : Activation(find_activation(name)) {}
+Activation::Activation(const char* name) : Activation(find_activation(name ? name : "")) {}
 Activation::Activation(const std::string& name) : Activation(find_activation(name)) {}
 
 }  // namespace lamina::nn

@@ -48,6 +48,7 @@ Dataset Dataset::range(int64_t n) {
   return Dataset(counted_elements(n));
 }
 Dataset Dataset::from_generator(std::function<Generator()> start, std::optional<int64_t> size) {
+  given(start, "Dataset::from_generator");
   return Dataset(generated_elements(std::move(start), size, random::next_step_seed()));
 }
 Dataset Dataset::zip(const std::vector<Dataset>& parts) {
@@ -73,8 +74,12 @@ Dataset Dataset::shuffle(int64_t window, std::optional<uint64_t> seed) const {
 Dataset Dataset::repeat(std::optional<int64_t> times) const { return stepped<Repeated>(times); }
 Dataset Dataset::take(int64_t n) const { return stepped<Sliced>(int64_t(0), std::optional(n)); }
 Dataset Dataset::skip(int64_t n) const { return stepped<Sliced>(n, std::optional<int64_t>()); }
-Dataset Dataset::filter(Predicate keep) const { return Dataset(filtered_elements(elements_, std::move(keep), random::next_step_seed())); }
+Dataset Dataset::filter(Predicate keep) const {
+  given(keep, "Dataset::filter");
+  return Dataset(filtered_elements(elements_, std::move(keep), random::next_step_seed()));
+}
 Dataset Dataset::interleave(std::function<Dataset(const Element&, int64_t)> make, int64_t cycle, int64_t block) const {
+  given(make, "Dataset::interleave");
   auto elements = [make = std::move(make)](const Element& element, int64_t item) { return make(element, item).elements_; };
   return Dataset(interleaved_elements(elements_, std::move(elements), cycle, block, random::next_step_seed()));
 }
@@ -110,15 +115,24 @@ Dataset Dataset::padded_batch(int64_t n, double value, bool drop_remainder) cons
   return Dataset(batched_elements(elements_, n, drop_remainder, value));
 }
 Dataset Dataset::map(MapFunction function, int64_t threads) const {
+  given(function, "Dataset::map");
   return Dataset(mapped_elements(elements_, std::move(function), threads, random::next_step_seed()));
 }
 Dataset Dataset::cache() const { return Dataset(cached_elements(elements_)); }
 Dataset Dataset::prefetch(int64_t n) const { return Dataset(prefetched_elements(elements_, n)); }
 
+ElementPass& Dataset::Pass::elements() const {
+  if (elements_) return *elements_;
+  throw Error(ErrorKind::state, {.what = "Dataset: a pass is used that was moved from",
+                                 .where = "",
+                                 .why = "the pass goes on where it was moved to",
+                                 .fix = "use that one, or call pass() for a new one"});
+}
+
 bool Dataset::Pass::next(Element& out) {
   {
     const profiler::Range range("data", profiler::Kind::input);
-    if (!elements_->next(out)) return false;
+    if (!elements().next(out)) return false;
   }
   const Device device = default_device();
   for (Tensor& t : out) t = copied_to(t, device);

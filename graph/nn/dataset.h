@@ -24,6 +24,10 @@ class LAMINA_API Dataset {
  public:
   using Element = data::Element;
 
+  // A move copies: the Dataset that was moved from stays as it was.
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
+
   // --- where elements come from ---
   // Element i is component[i] of each tensor. Throws invalid_argument unless there is a tensor, each has at least one dimension, and all
   // first dimensions agree. The tensors are kept on the host, not copied per pass.
@@ -79,9 +83,10 @@ class LAMINA_API Dataset {
     // The next element, on the current device; false at the end.
     bool next(Element& out);
     // Passes over the next n elements, without reading them where that is possible; returns how many there were.
-    int64_t skip(int64_t n) { return elements_->skip(n); }
+    int64_t skip(int64_t n) { return elements().skip(n); }
 
    private:
+    ElementPass& elements() const;  // throws state after a move
     std::unique_ptr<ElementPass> elements_;
   };
   Pass pass() const { return Pass(*this); }
@@ -92,6 +97,8 @@ class LAMINA_API Dataset {
     using difference_type = std::ptrdiff_t;
     explicit Iterator(const Dataset& dataset) : pass_(std::make_shared<Pass>(dataset)) { ++*this; }
     const Element& operator*() const { return element_; }
+    Iterator(const Iterator&) = default;  // a move copies
+    Iterator& operator=(const Iterator&) = default;
     Iterator& operator++() {
       more_ = pass_->next(element_);
       return *this;

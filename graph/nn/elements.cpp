@@ -79,7 +79,7 @@ class Generated final : public Elements {
       ended = true;  // a generator that has failed gives nothing more
       ended = !for_item("the generator", item, seed, [&] {
         if (!generator) generator = start();
-        return generator(out);
+        return given(generator, "a generator")(out);
       });
       ++item;
       return !ended;

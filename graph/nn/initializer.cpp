@@ -197,7 +197,7 @@ Initializer find_initializer(const std::string& name) {
 
 }  // namespace
 
-Initializer::Initializer(const char* name) : Initializer(find_initializer(name)) {}
+Initializer::Initializer(const char* name) : Initializer(find_initializer(name ? name : "")) {}
 Initializer::Initializer(const std::string& name) : Initializer(find_initializer(name)) {}
 Initializer::Initializer(std::string name, Fill fill, std::map<std::string, double> parameters)
     : name_(std::move(name)), fill_(std::move(fill)), parameters_(std::move(parameters)) {}
@@ -207,7 +207,7 @@ std::vector<double> Initializer::operator()(std::span<const int64_t> shape, uint
   std::vector<double> values;
   try {
     values.resize(static_cast<size_t>(size));
-    if (size > 0) fill_(values, shape, seed);
+    if (size > 0) given(fill_, "Initializer")(values, shape, seed);
   } catch (const std::bad_alloc&) {
     no_memory(name_, shape, size);
   } catch (const std::length_error&) {
@@ -217,8 +217,9 @@ std::vector<double> Initializer::operator()(std::span<const int64_t> shape, uint
 }
 
 Initializer Initializer::seeded(uint64_t seed) const {
-  Initializer made{name_, [fill = fill_, seed](std::span<double> values, Shape64 shape, uint64_t) { fill(values, shape, seed); },
-                   parameters_};
+  Initializer made{
+      name_, [fill = given(fill_, "Initializer"), seed](std::span<double> values, Shape64 shape, uint64_t) { fill(values, shape, seed); },
+      parameters_};
   made.seed_ = seed;
   return made;
 }

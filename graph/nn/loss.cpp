@@ -106,10 +106,10 @@ Tensor mean_over_last(const Tensor& x, CallSite at) { return x.rank() == 0 ? x :
 
 }  // namespace
 
-Loss::Loss(const char* name) : Loss(find_loss(name)) {}
+Loss::Loss(const char* name) : Loss(find_loss(name ? name : "")) {}
 Loss::Loss(const std::string& name) : Loss(find_loss(name)) {}
 Tensor Loss::operator()(const Operand& y_true, const Operand& y_pred) const {
-  return in_f32(y_pred, [&](const Operand& p) { return mean(Operand(per_sample_(y_true, p), p.at())); });
+  return in_f32(y_pred, [&](const Operand& p) { return mean(Operand(per_sample(y_true, p), p.at())); });
 }
 
 SparseCrossEntropy::SparseCrossEntropy(bool from_logits)

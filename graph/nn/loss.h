@@ -23,7 +23,7 @@ class LAMINA_API Loss {
   const std::string& name() const { return name_; }
   // The numbers that it was made with, by their names.
   const std::map<std::string, double>& parameters() const { return parameters_; }
-  Tensor per_sample(const Operand& y_true, const Operand& y_pred) const { return per_sample_(y_true, y_pred); }
+  Tensor per_sample(const Operand& y_true, const Operand& y_pred) const { return given(per_sample_, "Loss")(y_true, y_pred); }
   Tensor operator()(const Operand& y_true, const Operand& y_pred) const;  // [], of y_pred's dtype
 
  private:

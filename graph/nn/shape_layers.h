@@ -29,7 +29,7 @@ class LAMINA_API Lambda : public Layer {
  public:
   explicit Lambda(std::function<Tensor(const Tensor&)> function, std::string name = "lambda")
       : Layer(std::move(name)), function_(std::move(function)) {}
-  Tensor call(const Tensor& x, bool) override { return function_(x); }
+  Tensor call(const Tensor& x, bool) override { return given(function_, "Lambda")(x); }
 
  private:
   std::function<Tensor(const Tensor&)> function_;

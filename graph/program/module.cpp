@@ -58,6 +58,7 @@ void Module::add(const std::string& name, const Variable& variable) {
 }
 
 void Module::add(const std::string& function, Graph graph) {
+  if (!graph.function) refuse(cat(function, ": it has no graph"), "the pointer is null", "pass what an lm::function's concrete() gives");
   const size_t arguments = graph.function->inputs().size(), outputs = graph.function->outputs().size();
   if (graph.arguments.size() != arguments || graph.outputs.size() != outputs)
     refuse(cat(function, ": ", graph.arguments.size(), " arguments and ", graph.outputs.size(), " outputs are named"),
