@@ -109,6 +109,14 @@ std::vector<TensorSpec> ConcreteFunction::outputs() const {
   return out;
 }
 
+Error empty_argument(const std::string& function, size_t argument, const std::string& name, CallSite at) {
+  return Error(ErrorKind::invalid_argument,
+               {.what = cat(function, ": argument ", argument, name.empty() ? "" : cat(" ('", name, "')"), " is an empty Tensor"),
+                .where = text(at),
+                .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
+                .fix = "test it with defined() before using it"});
+}
+
 void ConcreteFunction::check(std::span<const Tensor> arguments, std::span<const Variable> variables) const {
   auto refuse = [&](std::string what, std::string wanted, std::string given) {
     throw Error(ErrorKind::signature, {.what = cat(name_, ": ", what),
@@ -122,6 +130,7 @@ void ConcreteFunction::check(std::span<const Tensor> arguments, std::span<const 
   DimBindings lengths;
   for (size_t i = 0; i < arguments_; ++i) {
     const TensorSpec want = spec_of(graph_, graph_.inputs[i]);
+    if (!arguments[i].defined()) throw empty_argument(name_, i, want.name, {});
     const TensorType& given = arguments[i].type();
     bool fits = want.dtype == given.dtype && want.shape.size() == given.rank();
     for (size_t d = 0; fits && d < want.shape.size(); ++d)

@@ -29,6 +29,8 @@ LAMINA_API Dim any_length();
 // The symbol that a trace has for an axis of an argument whose length the signature leaves open; `depth` counts the enclosing traces.
 LAMINA_API Dim open_length(int depth, size_t argument, size_t axis);
 bool is_open_length(Dim d);
+// A call with a Tensor that has no value.
+Error empty_argument(const std::string& function, size_t argument, const std::string& name, CallSite at);
 
 // The nodes of a graph by op name. Constants are "constant".
 struct Inspection {

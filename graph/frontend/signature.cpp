@@ -40,6 +40,9 @@ std::string name_of(size_t i, const FunctionOptions& options) {
 
 SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options)
     : arguments_(arguments), precision_(config::matmul_precision()), models_(ModelAxis::signature()) {
+  for (size_t i = 0; i < arguments.tensors.size(); ++i)
+    if (!arguments.tensors[i].defined())
+      throw empty_argument(options.name, i, i < options.argument_names.size() ? options.argument_names[i] : "", arguments.at);
   device = in_device_scope() || (arguments.tensors.empty() && arguments.variables.empty()) ? default_device()
            : arguments.tensors.empty()                                                     ? arguments.variables[0].device()
                                                                                            : arguments.tensors[0].device();

@@ -72,6 +72,9 @@ void Tensor::copy_to_host(void* to, size_t bytes) const {
                                               .where = "",
                                               .why = "all elements are copied, or none",
                                               .fix = "pass byte_size(type()) bytes"});
+  if (bytes && !to)
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "copy_to_host: the address is null", .where = "", .why = "the elements are written there", .fix = "pass memory"});
   if (bytes) lamina::copy_to_host(to, d.buffer, 0, bytes);
 }
 
@@ -140,6 +143,17 @@ std::string Tensor::str() const {
 }
 
 Operand::Operand(const Variable& v, CallSite at) : tensor_(v.read(at)), at_(at) {}
+void Operand::throw_empty(const char* op) const {
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat(op, *op ? ": " : "", "this Tensor is empty"),
+               .where = text(at_),
+               .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
+               .fix = "test it with defined() before using it"});
+}
+void Operand::take_wide(uint64_t value) {
+  kind_ = Kind::tensor;
+  tensor_ = tensor_from(&value, 1, {DType::u64, {}}).as_array(true);
+}
 
 namespace {
 
@@ -250,11 +264,12 @@ Tensor Operand::resolve() const {
     case Kind::floating: return scalar(floating_);
     case Kind::tensor: break;
   }
-  return tensor_;
+  return tensor();
 }
 
 Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
   if (is_tensor()) {
+    if (!defined()) throw_empty(op);
     const DType own = tensor_.dtype();
     const bool of_a_kind = is_floating(own) || is_complex(own) ? is_complex(dtype) || (is_floating(own) && is_floating(dtype))
                                                                : is_integer(own) && is_integer(dtype);
@@ -278,6 +293,7 @@ std::vector<Tensor> resolve_all(const char* op, std::span<const Operand> operand
   std::vector<OperandDType> parts;
   const Operand* first = nullptr;  // the tensor that decides
   for (const Operand& o : operands) {
+    if (!o.defined()) o.throw_empty(op);
     parts.push_back(dtype_of(o));
     if (o.is_tensor() && (!first || (first->tensor().from_host() && !o.tensor().from_host()))) first = &o;
   }
@@ -309,7 +325,7 @@ std::vector<Tensor> resolve_all(const char* op, std::span<const Operand> operand
 }
 
 std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b, Mixing mixing) {
-  if (a.is_tensor() && b.is_tensor() && a.tensor().dtype() == b.tensor().dtype() &&
+  if (a.is_tensor() && b.is_tensor() && a.defined() && b.defined() && a.tensor().dtype() == b.tensor().dtype() &&
       (mixing != Mixing::fractions || has_gradients(a.tensor().dtype())))
     return {a.tensor(), b.tensor()};
   std::vector<Tensor> both = resolve_all(op, std::array{a, b}, mixing);
@@ -317,7 +333,7 @@ std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const O
 }
 
 Tensor resolve_floating(const Operand& x) {
-  if (x.is_tensor() && has_gradients(x.tensor().dtype())) return x.tensor();
+  if (x.is_tensor() && x.defined() && has_gradients(x.tensor().dtype())) return x.tensor();
   return std::move(resolve_all("", std::span(&x, 1), Mixing::fractions)[0]);
 }
 

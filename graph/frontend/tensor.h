@@ -51,10 +51,11 @@ class LAMINA_API Tensor {
   int64_t size() const;
   Device device() const { return checked().device; }
 
-  // The only element, converted to T. Waits for the device. Throws for several elements and while tracing.
+  // The only element, converted to T as astype does: a float becomes an integer by truncation, NaN becomes 0, and what is out of range the
+  // nearest bound. Waits for the device. Throws for several elements and while tracing.
   template <class T>
   T item() const;
-  // All elements in row-major order, converted to T. Waits for the device.
+  // All elements in row-major order, converted to T in the same way. Waits for the device.
   template <class T>
   std::vector<T> to_vector() const;
   // The elements' address, after waiting for them; CPU tensors only (elsewhere call to(cpu) first).
@@ -104,15 +105,22 @@ class LAMINA_API Operand {
   Operand(T value, CallSite at = std::source_location::current()) : at_(at) {
     if constexpr (std::is_same_v<T, bool>)
       kind_ = Kind::boolean, integer_ = value;
-    else if constexpr (std::is_integral_v<T>)
+    else if constexpr (std::is_integral_v<T>) {
       kind_ = Kind::integer, integer_ = int64_t(value);
-    else
+      if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(int64_t))
+        if (integer_ < 0) take_wide(value);
+    } else
       kind_ = Kind::floating, floating_ = double(value);
   }
 
   Kind kind() const { return kind_; }
   bool is_tensor() const { return kind_ == Kind::tensor; }
-  const Tensor& tensor() const { return tensor_; }
+  bool defined() const { return kind_ != Kind::tensor || tensor_.defined(); }
+  const Tensor& tensor() const {  // undefined for a number; throws invalid_argument, with the place, for an empty Tensor
+    if (!defined()) throw_empty("");
+    return tensor_;
+  }
+  [[noreturn]] void throw_empty(const char* op) const;
   int64_t integer() const { return integer_; }  // of a bool or an integer
   double number() const { return kind_ == Kind::floating ? floating_ : double(integer_); }
   CallSite at() const { return at_; }
@@ -121,6 +129,7 @@ class LAMINA_API Operand {
   Tensor resolve(DType dtype, Device device, const char* op) const;
 
  private:
+  void take_wide(uint64_t value);  // beyond int64: an array of u64
   Tensor tensor_;
   Kind kind_ = Kind::tensor;
   int64_t integer_ = 0;
@@ -137,8 +146,7 @@ LAMINA_API Tensor resolve_floating(const Operand& x);
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   const TensorData& d = concrete("to_vector()");
-  const int64_t count = size();
-  std::vector<T> out(count);
+  std::vector<T> out(static_cast<size_t>(size()));
   std::vector<std::byte> raw(out.size() * size_of(d.type->dtype));
   copy_to_host(raw.data(), raw.size());
   with_dtype(d.type->dtype, [&]<class S>() {
@@ -146,9 +154,9 @@ std::vector<T> Tensor::to_vector() const {
       S s;
       std::memcpy(&s, raw.data() + i * sizeof(S), sizeof(S));
       if constexpr (std::is_same_v<S, f16> || std::is_same_v<S, bf16>)
-        out[i] = static_cast<T>(float(s));
+        out[i] = element_of<T>(float(s));
       else
-        out[i] = static_cast<T>(s);
+        out[i] = element_of<T>(s);
     }
   });
   return out;

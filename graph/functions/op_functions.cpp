@@ -200,7 +200,7 @@ Tensor reshape_to(const Operand& x, const Shape& shape) {
 
 Tensor reshape(const Operand& x, const std::vector<int64_t>& wanted) {
   const Tensor t = x.resolve();
-  Shape shape(wanted.begin(), wanted.end());
+  Shape shape(wanted.size());
   int open = -1;
   Dim rest = 1;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -213,7 +213,7 @@ Tensor reshape(const Operand& x, const std::vector<int64_t>& wanted) {
     if (wanted[i] == -1)
       open = int(i);
     else
-      rest = rest * Dim(wanted[i]);
+      rest = rest * (shape[i] = wanted[i]);
   }
   if (open >= 0) {
     const Dim total = size_of(t.shape());

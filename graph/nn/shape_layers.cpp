@@ -4,6 +4,7 @@
 
 #include "graph/functions/op_functions.h"
 #include "graph/functions/random.h"
+#include "graph/ir/attrs.h"
 
 namespace lamina::nn {
 
@@ -23,11 +24,10 @@ Tensor Flatten::call(const Tensor& x, bool) {
 Tensor Reshape::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(name(), ": cannot make ", x.type(), " into rows of ", shape_text(Shape(shape_.begin(), shape_.end()))),
-                 .where = text(at.line()),
-                 .why = why,
-                 .fix = "pass a shape of as many elements, without the batch"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": cannot make ", x.type(), " into rows of ", ir::attr_text(shape_)),
+                                              .where = text(at.line()),
+                                              .why = why,
+                                              .fix = "pass a shape of as many elements, without the batch"});
   };
   if (x.rank() == 0) refuse("it keeps the first dimension, and there is none");
   int64_t all = 1, given = 1;

@@ -119,8 +119,12 @@ Dim from(const Polynomial& p);
 
 }  // namespace
 
-// A Dim made from a negative number names a table entry; only this file makes those.
-Dim make_dim_from_code(int64_t code) { return Dim(code); }
+void Dim::throw_negative(int64_t number) {
+  throw Error(ErrorKind::invalid_argument, {.what = cat("the dimension ", number, " is negative"),
+                                            .where = "",
+                                            .why = "a length is 0 or more",
+                                            .fix = "pass the length itself; only reshape takes -1"});
+}
 
 namespace {
 Dim from(const Polynomial& p) {
@@ -129,7 +133,7 @@ Dim from(const Polynomial& p) {
   if (p.size() == 1 && p.begin()->first.empty())
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat("a dimension would be ", p.begin()->second), .where = "", .why = "dimensions are not negative", .fix = ""});
-  return make_dim_from_code(intern(p));
+  return Dim::of_code(intern(p));
 }
 }  // namespace
 
@@ -142,7 +146,7 @@ Dim Dim::symbol(std::string_view name) {
                                               .where = "",
                                               .why = "a name is letters, digits and _, and begins with a letter",
                                               .fix = "choose another name"});
-  return make_dim_from_code(intern({{{std::string(name)}, 1}}));
+  return Dim::of_code(intern({{{std::string(name)}, 1}}));
 }
 
 Dim Dim::fresh(std::string_view stem) {
@@ -238,7 +242,7 @@ Dim substitute(Dim d, const DimBindings& bindings) {
     Polynomial term{{{}, factor}};
     for (auto& name : symbols) {
       auto it = bindings.find(name);
-      term = multiply(term, polynomial(it == bindings.end() ? Dim::symbol(name) : Dim(it->second)));
+      term = multiply(term, polynomial(it == bindings.end() ? Dim::symbol(name) : Dim::of_code(it->second)));
     }
     sum = add(sum, term, 1);
   }

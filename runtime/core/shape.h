@@ -21,10 +21,18 @@ inline constexpr int64_t kMostBytes = int64_t{1} << 47;
 class LAMINA_API Dim {
  public:
   constexpr Dim() = default;
-  constexpr Dim(int64_t number) : code_(number) {}  // not negative: shapes are checked when they are made
-  static Dim symbol(std::string_view name);         // a letter, then letters, digits or _; "?" in front for a run-time slot
-  static Dim fresh(std::string_view stem);          // a symbol that is not in use
-  static Dim parse(std::string_view text);          // what text() prints
+  // Throws invalid_argument for a negative number.
+  constexpr Dim(int64_t number) : code_(number) {
+    if (number < 0) throw_negative(number);
+  }
+  static constexpr Dim of_code(int64_t code) {  // what code() gave
+    Dim out;
+    out.code_ = code;
+    return out;
+  }
+  static Dim symbol(std::string_view name);  // a letter, then letters, digits or _; "?" in front for a run-time slot
+  static Dim fresh(std::string_view stem);   // a symbol that is not in use
+  static Dim parse(std::string_view text);   // what text() prints
 
   constexpr bool known() const { return code_ >= 0; }
   bool is_slot() const;
@@ -34,6 +42,7 @@ class LAMINA_API Dim {
   constexpr int64_t code() const { return code_; }  // a hash key: equal exactly when the dimensions are equal
 
  private:
+  [[noreturn]] static void throw_negative(int64_t number);
   int64_t code_ = 0;  // a number, or -1 - index into the table of expressions
 };
 

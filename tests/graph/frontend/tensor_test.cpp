@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/typed_function.h"
@@ -49,6 +51,55 @@ TEST(Tensor, ConvertsItsElements) {
   EXPECT_EQ(tensor({1.5, -2}, {2}, dtype::bf16).to_vector<float>(), (std::vector<float>{1.5f, -2}));
   EXPECT_EQ(tensor({0, 3}, {2}, dtype::i8).to_vector<bool>(), (std::vector<bool>{false, true}));
   EXPECT_EQ(scalar_i(int64_t{1} << 60, dtype::i64).item<int64_t>(), int64_t{1} << 60);
+}
+
+TEST(Tensor, ElementsAreConvertedAsAstypeDoes) {
+  const Tensor x = tensor({NAN, INFINITY, -INFINITY, 3e9, -2.7, 0.5, 300}, {7});
+  EXPECT_EQ(x.to_vector<int>(), astype(x, dtype::i32).to_vector<int>());
+  EXPECT_EQ(x.to_vector<int>(), (std::vector<int>{0, INT32_MAX, INT32_MIN, INT32_MAX, -2, 0, 300}));
+  EXPECT_EQ(x.to_vector<uint8_t>(), astype(x, dtype::u8).to_vector<uint8_t>());
+  EXPECT_EQ(x.to_vector<bool>(), astype(x, dtype::boolean).to_vector<bool>());
+  EXPECT_EQ(scalar(NAN).item<int64_t>(), 0);
+  EXPECT_EQ(scalar(1e30, dtype::bf16).item<int64_t>(), INT64_MAX);
+}
+
+TEST(Tensor, FactoriesRefuseWhatADtypeDoesNotHold) {
+  const auto refused = [](ErrorKind kind, const std::function<void()>& f) {
+    try {
+      f();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, kind) << e.what();
+      EXPECT_EQ(e.parts.where.substr(0, 16), "tensor_test.cpp:") << e.what();
+    }
+  };
+  using enum ErrorKind;
+  refused(invalid_argument, [] { scalar_i(int64_t{1} << 40); });
+  refused(invalid_argument, [] { scalar_i(-1, dtype::u8); });
+  refused(invalid_argument, [] { scalar_i(-1, dtype::u64); });
+  refused(type, [] { scalar(2.5, dtype::i32); });
+  refused(type, [] { scalar(NAN, dtype::i64); });
+  refused(invalid_argument, [] { scalar(9223372036854775808.0, dtype::i64); });
+  refused(invalid_argument, [] { full({2}, 1e20, dtype::i32); });
+  refused(invalid_argument, [] { full({2}, INFINITY, dtype::u32); });
+  refused(invalid_argument, [] { tensor({1, 300}, {2}, dtype::u8); });
+  refused(type, [] { tensor({1, 2.5}, {2}, dtype::i16); });
+  refused(invalid_argument, [] { tensor({1, 2, 3}, {2}); });
+  refused(invalid_argument, [] { tensor(std::vector<float>{1, 2, 3}, {2, 2}); });
+  refused(invalid_argument, [] { tensor_from(nullptr, 3, {DType::f32, {3}}); });
+  refused(invalid_argument, [] { constant(nullptr, {DType::f32, {3}}); });
+  refused(invalid_argument, [] { arange(0, 1, 0, dtype::f32); });
+  refused(invalid_argument, [] { arange(0, 300, 1, dtype::u8); });
+  EXPECT_EQ(scalar(-9223372036854775808.0, dtype::i64).item<int64_t>(), INT64_MIN);
+  EXPECT_EQ(tensor({255, 0}, {2}, dtype::u8).to_vector<int>(), (std::vector<int>{255, 0}));
+  EXPECT_EQ(tensor_from(nullptr, 0, {DType::f32, {0}}).size(), 0);
+  EXPECT_THROW(ones({2}).copy_to_host(nullptr, 8), Error);
+}
+
+TEST(Tensor, VectorsOfBoolsAndRangesOfAnyNumbersAreTaken) {
+  EXPECT_EQ(tensor(std::vector<bool>{true, false, true}).to_vector<int>(), (std::vector<int>{1, 0, 1}));
+  EXPECT_EQ(arange(0, 3, 1, dtype::f32).to_vector<float>(), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(arange(0, 1, 0.25, dtype::f64).to_vector<double>(), (std::vector<double>{0, 0.25, 0.5, 0.75}));
 }
 
 TEST(Tensor, ItemRefusesSeveralElements) {
@@ -119,6 +170,35 @@ void expect_refused(const std::function<void()>& op, const std::string& fix) {
     EXPECT_EQ(e.kind, ErrorKind::type) << e.what();
     EXPECT_NE(std::string(e.what()).find(fix), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("tensor_test.cpp:"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Operand, UnsignedNumbersBeyondInt64AreThemselves) {
+  const uint64_t most = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ((zeros({2}, dtype::u64) + most).to_vector<uint64_t>(), (std::vector<uint64_t>{most, most}));
+  EXPECT_EQ((Operand(most).resolve()).item<uint64_t>(), most);
+  EXPECT_THROW(ones({2}, dtype::i32) + most, Error);
+  EXPECT_EQ((ones({2}, dtype::i64) + uint64_t{5}).to_vector<int>(), (std::vector<int>{6, 6}));
+}
+
+TEST(Operand, AnEmptyTensorIsNamedWithOpAndLine) {
+  const Tensor x = ones({2}), none;
+  const std::vector<std::pair<const char*, std::function<void()>>> cases = {{"add: ", [&] { x + none; }},
+                                                                            {"add: ", [&] { none + x; }},
+                                                                            {"mul: ", [&] { none * 2; }},
+                                                                            {"matmul: ", [&] { matmul(x, none); }},
+                                                                            {"where: ", [&] { where(x > 0, none, x); }},
+                                                                            {"", [&] { sum(none); }},
+                                                                            {"", [&] { exp(none); }},
+                                                                            {"assign: ", [&] { Variable(x).assign(none); }}};
+  for (const auto& [op, f] : cases) {
+    try {
+      f();
+      ADD_FAILURE() << op;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.parts.what, cat(op, "this Tensor is empty"));
+      EXPECT_EQ(e.parts.where.substr(0, 16), "tensor_test.cpp:") << e.what();
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "runtime/core/error.h"
 #include "runtime/core/type.h"
 
@@ -23,6 +25,19 @@ TEST(Dim, ComputesWithNumbersAndSymbols) {
 TEST(Dim, TextReadsBack) {
   Dim n = Dim::symbol("n"), m = Dim::symbol("batch_2");
   for (Dim d : {Dim(0), Dim(784), n, n * 28, n * m + 3 * n + 7, n - 1, Dim::symbol("?slot")}) EXPECT_EQ(Dim::parse(d.text()), d) << d;
+}
+
+TEST(Dim, NegativeNumberIsRefused) {
+  Dim::symbol("n");  // a negative code is that of an expression
+  for (const int64_t bad : {int64_t{-1}, int64_t{-2}, std::numeric_limits<int64_t>::min()}) {
+    try {
+      const Shape shape{2, bad};
+      ADD_FAILURE() << text(shape);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, ErrorKind::invalid_argument);
+      EXPECT_EQ(e.parts.what, cat("the dimension ", bad, " is negative"));
+    }
+  }
 }
 
 TEST(Dim, RefusesTextThatIsNoDimension) {
