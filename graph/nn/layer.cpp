@@ -47,6 +47,11 @@ void set_policy(const std::string& name) {
 std::string policy() { return kPolicies[size_t(policy_now.load())]; }
 
 Layer::Layer(std::string name, std::optional<DType> dtype) : name_(std::move(name)), dtype_(dtype) {
+  if (dtype && !is_floating(*dtype))
+    throw Error(ErrorKind::type, {.what = cat(name_, ": weights of dtype ", *dtype),
+                                  .where = "",
+                                  .why = "weights and what they are multiplied by are floating point; others would be cut to whole numbers",
+                                  .fix = "pass float32, float64, float16 or bfloat16"});
   const int now = policy_now;
   if (now && dtype.value_or(DType::f32) == DType::f32) half_ = now == 1 ? DType::f16 : DType::bf16;
 }

@@ -237,5 +237,18 @@ TEST(Sequential, AnInputMakesTheWeightsAtOnce) {
   EXPECT_EQ(names, (std::vector<std::string>{"input", "flatten", "dense", "dense_1"}));
 }
 
+TEST(Layer, WeightsThatAreNoFloatsAreRefused) {
+  for (const DType dtype : {DType::i32, DType::boolean, DType::u8, DType::c64}) {
+    try {
+      Dense layer(2, {.dtype = dtype});
+      ADD_FAILURE() << dtype;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, ErrorKind::type);
+      EXPECT_EQ(e.parts.what, cat("dense: weights of dtype ", dtype));
+    }
+  }
+  EXPECT_EQ(Dense(2, {.dtype = DType::f64})(ones({1, 2})).dtype(), DType::f64);
+}
+
 }  // namespace
 }  // namespace lamina::nn
