@@ -19,9 +19,9 @@
 namespace lamina {
 // The dtype and shape that an argument must have. Dimensions may be unknown.
 struct TensorSpec {
-  Shape shape;
+  Shape shape = {};
   DType dtype = DType::f32;
-  std::string name;
+  std::string name = {};
   LAMINA_API std::string str() const;  // TensorSpec(shape=(None, 784), dtype=float32)
 };
 // An unknown dimension, independent of all others. Dimensions with the same symbol, Dim::symbol("n"), must be equal.

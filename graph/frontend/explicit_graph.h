@@ -51,8 +51,8 @@ class LAMINA_API Graph {
   // A value, or an operation by name (an assignment, a print, a check).
   struct Fetch {
     Fetch(const Tensor& t) : tensor(t) {}
-    Fetch(std::string operation) : operation(std::move(operation)) {}
-    Fetch(const char* operation) : operation(operation) {}
+    Fetch(std::string name) : operation(std::move(name)) {}
+    Fetch(const char* name) : operation(name) {}
     Tensor tensor;
     std::string operation;  // or the name of a value
   };

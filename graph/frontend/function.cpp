@@ -69,7 +69,17 @@ struct Function::Data {
   std::string reasons(const Signature& refused) const;
 };
 
-Function::Function(FunctionOptions options) : data_(std::make_shared<Data>()) { data_->options = std::move(options); }
+Function::Function(FunctionOptions options) : data_(std::make_shared<Data>()) {
+  const bool too_few = options.trace_limit < 1;
+  if (too_few || options.memory_budget < 0)
+    throw Error(ErrorKind::invalid_argument,
+                {.what = too_few ? cat(options.name, ": the limit of traces is ", options.trace_limit)
+                                 : cat(options.name, ": the memory budget is ", options.memory_budget, " bytes"),
+                 .where = "",
+                 .why = too_few ? "a function is traced at its first call" : "memory is counted in bytes; 0 is no limit",
+                 .fix = too_few ? "pass 1 or more" : "pass 0 or more"});
+  data_->options = std::move(options);
+}
 
 ConcreteFunction* Function::find(const Arguments& arguments) const {
   SignatureView view(arguments, data_->options);

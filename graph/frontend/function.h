@@ -12,8 +12,8 @@ namespace lamina {
 
 struct FunctionOptions {
   std::string name = "function";
-  std::vector<std::string> argument_names;           // of the tensor arguments, for messages; may be shorter
-  std::optional<std::vector<TensorSpec>> signature;  // accepted tensors; one graph serves all of them
+  std::vector<std::string> argument_names = {};           // of the tensor arguments, for messages; may be shorter
+  std::optional<std::vector<TensorSpec>> signature = {};  // accepted tensors; one graph serves all of them
   int trace_limit = 256;
   // Limit of temporary memory per call in bytes; 0: none. If the values do not fit, most of those kept for the gradient are recomputed with
   // the same bits, at the cost of about one more forward pass. If that does not fit either, the smallest plan found is used.

@@ -2,6 +2,8 @@
 // numbers and strings select the graph.
 #pragma once
 #include <array>
+#include <concepts>
+#include <initializer_list>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -210,7 +212,13 @@ TypedFunction<F> function(F f, FunctionOptions options = {}) {
   return TypedFunction<F>(std::move(f), std::move(options));
 }
 template <class F>
-TypedFunction<F> function(F f, std::vector<TensorSpec> signature) {
+TypedFunction<F> function(F f, std::initializer_list<TensorSpec> signature) {
+  FunctionOptions options;
+  options.signature.emplace(signature);
+  return TypedFunction<F>(std::move(f), std::move(options));
+}
+template <class F>
+TypedFunction<F> function(F f, std::same_as<std::vector<TensorSpec>> auto signature) {
   FunctionOptions options;
   options.signature = std::move(signature);
   return TypedFunction<F>(std::move(f), std::move(options));

@@ -10,13 +10,13 @@
 namespace lamina {
 
 struct LoopOptions {
-  int64_t maximum_iterations = -1;  // limit; with one, the gradient's memory is planned. -1: none
-  std::vector<std::string> names;   // of the loop variables, for errors
+  int64_t maximum_iterations = -1;      // limit; with one, the gradient's memory is planned. -1: none
+  std::vector<std::string> names = {};  // of the loop variables, for errors
 };
 struct ScanOptions {
   int64_t length = -1;   // number of iterations; needed when nothing is stacked
   bool reverse = false;  // from the last slice to the first; result i still belongs to slice i
-  std::vector<std::string> names;
+  std::vector<std::string> names = {};
 };
 
 // The same for lists of tensors, called by the templates below and by the bindings.

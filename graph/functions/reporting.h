@@ -16,7 +16,7 @@ namespace lamina {
 struct PrintOptions {
   int64_t summarize = 3;  // elements shown at both ends of an axis; -1: all
   int64_t stream = int64_t(TextStream::out);
-  TextTargetRef target;  // for a stream from new_text_stream()
+  TextTargetRef target = {};  // for a stream from new_text_stream()
 };
 // Writes the format; "{}" is the next value, "{{" and "}}" are braces.
 LAMINA_API void print_format(const std::string& format, const std::vector<Tensor>& values, const PrintOptions& options = {},

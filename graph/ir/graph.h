@@ -73,7 +73,7 @@ class LAMINA_API Graph {
 
   // Adds a node and returns its first result; the op's shape rule gives its types. Throws Errors placed at the user's line.
   Value add(const OpDef& op, AttrsRef attrs, std::vector<Value> inputs, std::vector<GraphRef> regions = {});
-  Value add(const OpDef& op, std::vector<Value> inputs) { return add(op, nullptr, std::move(inputs)); }
+  Value add(const OpDef& op, std::vector<Value> operands) { return add(op, nullptr, std::move(operands)); }
   // Copies a node of another graph with new inputs; attributes, regions and place are kept.
   Value copy(const Node& node, std::vector<Value> inputs);
   Value add_input(const TensorType& type, const std::string& name = "");

@@ -21,7 +21,7 @@ struct UpdateOptions {
   // Every k-th call of apply_gradients is a step, with the mean gradient of the k calls; the others only add up.
   int64_t gradient_accumulation_steps = 1;
   // Keeps a moving average of each weight: average = m average + (1 - m) weight after every step, the weight itself after the first.
-  std::optional<double> ema_momentum;
+  std::optional<double> ema_momentum = {};
   // For half types: scale_loss() multiplies the loss by a scale that apply_gradients divides the gradients by. A step whose gradients are
   // not all finite is left out, and halves the scale; 2000 good ones in a row double it. Micikevicius et al. 2018.
   bool dynamic_loss_scale = false;

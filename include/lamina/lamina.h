@@ -1,5 +1,10 @@
 // Lamina: the one header that programs include. Everything is in namespace lamina, or lm for short.
 #pragma once
+#if __cplusplus < 202002L
+#error "Lamina needs C++20: pass -std=c++20"
+#elif defined(__clang__) ? __clang_major__ < 16 : defined(__GNUC__) && __GNUC__ < 11
+#error "Lamina needs g++ 11 or newer, or clang 16 or newer"
+#endif
 #include "graph/frontend/concrete_function.h"
 #include "graph/frontend/data_parallel.h"
 #include "graph/frontend/device.h"

@@ -110,7 +110,7 @@ class Shuffled final : public Sequence<T> {
 
  private:
   struct Pass final : PassOf<T> {
-    Pass(std::unique_ptr<PassOf<T>> from, int64_t window, Choice choice) : from(std::move(from)), window(window), choice(choice) {}
+    Pass(std::unique_ptr<PassOf<T>> source, int64_t length, Choice by) : from(std::move(source)), window(length), choice(by) {}
     bool next(T& out) override {
       T item;
       while (int64_t(held.size()) < window && from->next(item)) held.push_back(std::move(item));
@@ -155,7 +155,7 @@ class Repeated final : public Sequence<T> {
 
  private:
   struct Pass final : PassOf<T> {
-    Pass(SequenceRef<T> sequence, std::optional<int64_t> times) : sequence(std::move(sequence)), left(times) {}
+    Pass(SequenceRef<T> source, std::optional<int64_t> times) : sequence(std::move(source)), left(times) {}
     bool next(T& out) override {
       return advance([&] { return from->next(out) ? 1 : 0; }) > 0;
     }
@@ -220,7 +220,8 @@ class Sliced final : public Sequence<T> {
 
  private:
   struct Pass final : PassOf<T> {
-    Pass(std::unique_ptr<PassOf<T>> from, int64_t begin, std::optional<int64_t> most) : from(std::move(from)), before(begin), left(most) {}
+    Pass(std::unique_ptr<PassOf<T>> source, int64_t begin, std::optional<int64_t> most)
+        : from(std::move(source)), before(begin), left(most) {}
     bool next(T& out) override {
       if (!enter() || left == 0 || !from->next(out)) return false;
       if (left) --*left;
@@ -258,7 +259,7 @@ class Picked final : public Sequence<T> {
 
  private:
   struct Pass final : PassOf<T> {
-    Pass(std::unique_ptr<PassOf<T>> from, Numbers numbers) : from(std::move(from)), numbers(std::move(numbers)) {}
+    Pass(std::unique_ptr<PassOf<T>> source, Numbers chosen) : from(std::move(source)), numbers(std::move(chosen)) {}
     bool next(T& out) override {
       if (at == numbers->size()) return false;
       const int64_t gap = (*numbers)[at] - place;

@@ -41,6 +41,35 @@ def test_the_installed_headers_compile(prefix, tmp_path):
         output_of("g++", "-std=c++20", "-fsyntax-only", "-I", str(base), "-I", str(base.parent), str(source))
 
 
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wnon-virtual-dtor", "-pedantic"]
+
+
+@pytest.mark.parametrize("standard", ["c++20", "c++23"])
+def test_the_public_headers_give_no_warnings(prefix, tmp_path, standard):
+    """In two translation units of one program, with the headers as the program's own: -isystem would hide their warnings."""
+    user = os.path.join(ROOT, "tests", "python", "installed_user.cpp")
+    (tmp_path / "other.cpp").write_text(f'#define main other_main\nint other_main();\n#include "{user}"\n')
+    include, lib = prefix / "include", prefix / "lib"
+    output_of("g++", f"-std={standard}", "-O1", *WARNINGS, "-I", str(include), "-I", str(include / "lamina"), user, str(tmp_path / "other.cpp"), "-L", str(lib), "-llamina", f"-Wl,-rpath,{lib}", "-o",
+              str(tmp_path / "user"))
+    if standard == "c++20":
+        run = subprocess.run([str(tmp_path / "user")], capture_output=True, text=True, timeout=300)
+        lines = run.stdout.splitlines()
+        assert run.returncode == 0 and lines[-1].startswith("after main: ") and "at exit: 1" in lines and "in main: 15" in lines, (run.returncode, run.stdout, run.stderr)
+
+
+def test_no_object_of_the_library_ends_with_the_process(prefix):
+    """Threads and static objects of a program may use Lamina until the process is gone (runtime/core/per_thread.h)."""
+    code = output_of("objdump", "-d", "--no-show-raw-insn", "-C", str(prefix / "lib" / "liblamina.so"))
+    functions, now = set(), ""
+    for line in code.splitlines():
+        if line.endswith(">:"):
+            now = line.split(" ", 1)[1]
+        elif line.endswith("<__cxa_atexit@plt>"):
+            functions.add(now)
+    assert functions == {"<atexit>:"}, functions  # by which a job of several ranks ends
+
+
 def test_a_program_builds_and_catches_an_error(prefix, tmp_path):
     (tmp_path / "main.cpp").write_text("""
 #include <cstdio>

@@ -514,5 +514,19 @@ TEST(ConcreteFunction, ExplainListsGraphPassesAndProgram) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
+TEST(FunctionOptions, LimitsThatAreNoneAreRefused) {
+  for (const FunctionOptions& bad :
+       {FunctionOptions{.trace_limit = 0}, FunctionOptions{.trace_limit = -1}, FunctionOptions{.memory_budget = -1}}) {
+    try {
+      function([](Tensor x) { return x; }, bad);
+      ADD_FAILURE() << bad.trace_limit;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind, ErrorKind::invalid_argument);
+    }
+  }
+  EXPECT_EQ(function([](Tensor x) { return x; }, {.trace_limit = 1})(ones({2})).size(), 2);
+  EXPECT_EQ(function([](Tensor x) { return x; }, {.name = "f"})(ones({2})).size(), 2);
+}
+
 }  // namespace
 }  // namespace lamina
