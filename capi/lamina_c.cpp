@@ -8,6 +8,7 @@
 #include "graph/frontend/factories.h"
 #include "graph/program/module.h"
 #include "runtime/core/limits.h"
+#include "runtime/core/per_thread.h"
 
 struct lamina_tensor {
   lamina::Tensor tensor;
@@ -19,8 +20,18 @@ struct lamina_results {
   std::vector<std::unique_ptr<lamina_tensor>> tensors;
 };
 struct lamina_module {
+  struct Value {
+    std::string name;
+    lamina::DType dtype;
+    std::vector<int64_t> shape;
+  };
+  struct Graph {
+    std::string function;
+    std::vector<Value> arguments, results;
+  };
   lamina::Module module;
   std::string text;
+  std::vector<Graph> graphs;
 };
 
 namespace {
@@ -30,7 +41,10 @@ using lamina::Error;
 using lamina::ErrorKind;
 using lamina::Limits;
 
-thread_local std::string last_error;
+struct LastError {
+  std::string text;
+};
+std::string& last_error() { return lamina::PerThread<LastError>::get().text; }
 thread_local Limits::Amounts most;  // of each call
 
 lamina_status status_of(ErrorKind kind) {
@@ -56,22 +70,26 @@ lamina_status status_of(ErrorKind kind) {
 
 lamina_status failed(lamina_status status, const char* text) noexcept {
   try {
-    last_error = text;
+    last_error() = text;
   } catch (...) {
-    last_error.clear();
+    last_error().clear();
   }
   return status;
 }
 
-// Runs f; whatever it throws becomes a status and a text.
+// Runs f; whatever it throws becomes a status and a text, which names the function of this interface.
 template <class F>
-lamina_status guarded(F&& f) noexcept {
+lamina_status guarded(const char* function, F&& f) noexcept {
   try {
     const Limits limits(most);
     f();
     return LAMINA_OK;
   } catch (const Error& error) {
-    return failed(status_of(error.kind), error.what());
+    try {
+      return failed(status_of(error.kind), error.at(function).what());
+    } catch (const std::bad_alloc&) {
+      return failed(status_of(error.kind), error.what());
+    }
   } catch (const std::bad_alloc&) {
     return failed(LAMINA_OUT_OF_MEMORY, "there is not enough memory");
   } catch (const std::exception& error) {
@@ -95,6 +113,33 @@ T& given(T* pointer, const char* what) {
 static_assert(int(DType::boolean) == LAMINA_BOOL && int(DType::i64) == LAMINA_I64 && int(DType::f16) == LAMINA_F16 &&
               int(DType::bf16) == LAMINA_BF16 && int(DType::f32) == LAMINA_F32 && int(DType::f64) == LAMINA_F64);
 
+std::vector<lamina_module::Value> values_of(const std::vector<std::string>& names, const std::vector<lamina::TensorSpec>& specs) {
+  std::vector<lamina_module::Value> out;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    lamina_module::Value value{names[i], specs[i].dtype, {}};
+    for (const lamina::Dim d : specs[i].shape) value.shape.push_back(d.known() ? d.number() : -1);
+    out.push_back(std::move(value));
+  }
+  return out;
+}
+const lamina_module::Graph* graph_of(const lamina_module* module, size_t graph) {
+  return module && graph < module->graphs.size() ? &module->graphs[graph] : nullptr;
+}
+void give_value(const lamina_module* module, size_t graph, std::vector<lamina_module::Value> lamina_module::Graph::* list, size_t index,
+                lamina_value* out) {
+  given(out, "out") = {};
+  given(module, "module");
+  const lamina_module::Graph* g = graph_of(module, graph);
+  if (!g || index >= (g->*list).size())
+    throw Error(ErrorKind::not_found, {.what = g ? lamina::cat("graph ", graph, " of '", g->function, "' has no value ", index)
+                                                 : lamina::cat("there is no graph ", graph),
+                                       .where = "",
+                                       .why = lamina::cat("there are ", g ? (g->*list).size() : module->graphs.size()),
+                                       .fix = "count from 0"});
+  const lamina_module::Value& value = (g->*list)[index];
+  *out = {value.name.c_str(), lamina_dtype(value.dtype), value.shape.size(), value.shape.data()};
+}
+
 std::unique_ptr<lamina_tensor> made(lamina::Tensor tensor) {
   auto out = std::make_unique<lamina_tensor>();
   out->tensor = std::move(tensor);
@@ -106,10 +151,10 @@ std::unique_ptr<lamina_tensor> made(lamina::Tensor tensor) {
 extern "C" {
 
 int lamina_c_version(void) { return LAMINA_C_VERSION; }
-const char* lamina_last_error(void) { return last_error.c_str(); }
+const char* lamina_last_error(void) { return last_error().c_str(); }
 
 lamina_status lamina_tensor_new(lamina_dtype dtype, size_t rank, const int64_t* shape, const void* data, lamina_tensor** out) {
-  return guarded([&] {
+  return guarded(__func__, [&] {
     given(out, "out") = nullptr;
     if (int(dtype) < LAMINA_BOOL || int(dtype) > LAMINA_C128)
       throw Error(ErrorKind::type,
@@ -138,7 +183,7 @@ int64_t lamina_tensor_length(const lamina_tensor* tensor, size_t axis) {
 }
 size_t lamina_tensor_bytes(const lamina_tensor* tensor) { return tensor ? size_t(lamina::byte_size(tensor->tensor.type())) : 0; }
 lamina_status lamina_tensor_data(const lamina_tensor* tensor, const void** out) {
-  return guarded([&] {
+  return guarded(__func__, [&] {
     given(out, "out") = nullptr;
     auto& t = const_cast<lamina_tensor&>(given(tensor, "tensor"));
     const std::lock_guard one(t.mutex);
@@ -149,19 +194,42 @@ lamina_status lamina_tensor_data(const lamina_tensor* tensor, const void** out) 
 void lamina_tensor_free(lamina_tensor* tensor) { delete tensor; }
 
 lamina_status lamina_module_load(const char* path, lamina_module** out) {
-  return guarded([&] {
+  return guarded(__func__, [&] {
     given(out, "out") = nullptr;
     auto loaded = std::make_unique<lamina_module>();
     loaded->module = lamina::Module::load(&given(path, "path"));
     loaded->text = loaded->module.str();
+    for (const auto& [name, graphs] : loaded->module.functions())
+      for (const lamina::Module::Graph& g : graphs)
+        loaded->graphs.push_back({name, values_of(g.arguments, g.function->inputs()), values_of(g.outputs, g.function->outputs())});
     *out = loaded.release();
   });
 }
 lamina_status lamina_module_save(const lamina_module* module, const char* path) {
-  return guarded([&] { given(module, "module").module.save(&given(path, "path")); });
+  return guarded(__func__, [&] { given(module, "module").module.save(&given(path, "path")); });
 }
 void lamina_module_free(lamina_module* module) { delete module; }
 const char* lamina_module_text(const lamina_module* module) { return module ? module->text.c_str() : ""; }
+
+size_t lamina_graph_count(const lamina_module* module) { return module ? module->graphs.size() : 0; }
+const char* lamina_graph_function(const lamina_module* module, size_t graph) {
+  const auto* g = graph_of(module, graph);
+  return g ? g->function.c_str() : nullptr;
+}
+size_t lamina_graph_arguments(const lamina_module* module, size_t graph) {
+  const auto* g = graph_of(module, graph);
+  return g ? g->arguments.size() : 0;
+}
+size_t lamina_graph_results(const lamina_module* module, size_t graph) {
+  const auto* g = graph_of(module, graph);
+  return g ? g->results.size() : 0;
+}
+lamina_status lamina_graph_argument(const lamina_module* module, size_t graph, size_t index, lamina_value* out) {
+  return guarded(__func__, [&] { give_value(module, graph, &lamina_module::Graph::arguments, index, out); });
+}
+lamina_status lamina_graph_result(const lamina_module* module, size_t graph, size_t index, lamina_value* out) {
+  return guarded(__func__, [&] { give_value(module, graph, &lamina_module::Graph::results, index, out); });
+}
 
 lamina_status lamina_set_limits(double seconds, int64_t bytes) {
   if (std::isnan(seconds)) return failed(LAMINA_INVALID_ARGUMENT, "a time limit that is no number");
@@ -173,7 +241,7 @@ lamina_status lamina_set_limits(double seconds, int64_t bytes) {
 
 lamina_status lamina_call(const lamina_module* module, const char* function, size_t count, const char* const* names,
                           const lamina_tensor* const* tensors, lamina_results** out) {
-  return guarded([&] {
+  return guarded(__func__, [&] {
     given(out, "out") = nullptr;
     lamina::NamedTensors arguments;
     for (size_t i = 0; i < count; ++i) {
@@ -205,13 +273,13 @@ const lamina_tensor* lamina_results_find(const lamina_results* results, const ch
 void lamina_results_free(lamina_results* results) { delete results; }
 
 lamina_status lamina_variable_read(const lamina_module* module, const char* name, lamina_tensor** out) {
-  return guarded([&] {
+  return guarded(__func__, [&] {
     given(out, "out") = nullptr;
     *out = made(given(module, "module").module.variable(&given(name, "name")).read()).release();
   });
 }
 lamina_status lamina_variable_assign(const lamina_module* module, const char* name, const lamina_tensor* value) {
-  return guarded([&] { given(module, "module").module.variable(&given(name, "name")).assign(given(value, "value").tensor); });
+  return guarded(__func__, [&] { given(module, "module").module.variable(&given(name, "name")).assign(given(value, "value").tensor); });
 }
 
 }  // extern "C"

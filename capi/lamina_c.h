@@ -1,9 +1,10 @@
 /* Lamina from C: load a saved program, call its functions, train it, save it. A plain C interface (C99) over lm::Module for other
  * languages.
  *
- * Every function that can fail returns a lamina_status; lamina_last_error() then has the text. No C++ exception leaves this interface, and
- * nothing in it ends the process. Handles are opaque; each that a function gives is freed by its _free function, which takes NULL too.
- * Several threads may call one module at a time, and use different handles; a handle must not be freed while another thread uses it.
+ * Every function that can fail returns a lamina_status; lamina_last_error() then has the text, and a handle that it should give is NULL. No
+ * C++ exception leaves this interface, and nothing in it ends the process. Handles are opaque; each that a function gives is freed by its
+ * _free function, which takes NULL too. Several threads may call one module at a time, and use different handles; a handle must not be
+ * freed while another thread uses it.
  */
 #ifndef LAMINA_C_H
 #define LAMINA_C_H
@@ -22,7 +23,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. It grows when something is added; nothing is removed or changed under one number of lamina_c_version(). */
-#define LAMINA_C_VERSION 1
+#define LAMINA_C_VERSION 2 /* 2: lamina_graph_... */
 LAMINA_C int lamina_c_version(void);
 
 typedef enum lamina_status {
@@ -81,6 +82,20 @@ LAMINA_C lamina_status lamina_module_save(const lamina_module* module, const cha
 LAMINA_C void lamina_module_free(lamina_module* module);
 /* A line for each signature, function and Variable, as long as the module lives. */
 LAMINA_C const char* lamina_module_text(const lamina_module* module);
+
+/* What calls take and give: the graphs of all functions, by number. A function has one for each set of types that it was traced for. */
+typedef struct lamina_value {
+  const char* name; /* of the argument or result; lives as long as the module, as `shape` does */
+  lamina_dtype dtype;
+  size_t rank;
+  const int64_t* shape; /* -1: any length */
+} lamina_value;
+LAMINA_C size_t lamina_graph_count(const lamina_module* module);
+LAMINA_C const char* lamina_graph_function(const lamina_module* module, size_t graph); /* its function's name; NULL beyond the last */
+LAMINA_C size_t lamina_graph_arguments(const lamina_module* module, size_t graph);     /* how many tensors it takes, ... */
+LAMINA_C size_t lamina_graph_results(const lamina_module* module, size_t graph);       /* ... and gives */
+LAMINA_C lamina_status lamina_graph_argument(const lamina_module* module, size_t graph, size_t index, lamina_value* out);
+LAMINA_C lamina_status lamina_graph_result(const lamina_module* module, size_t graph, size_t index, lamina_value* out);
 
 /* Limits on each later call of this thread, for programs that are not trusted: its time, and the memory that it requests and holds. A
    negative one does not hold. */

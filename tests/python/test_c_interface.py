@@ -102,10 +102,53 @@ class C:
         return self.call(module, function.encode(), ctypes.c_size_t(len(arguments)), names, tensors, ctypes.byref(results)), results
 
 
+class Value(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_size_t), ("shape", ctypes.POINTER(ctypes.c_int64))]
+
+    def described(self):
+        return self.name.decode(), self.dtype, [self.shape[i] for i in range(self.rank)]
+
+
+def test_a_program_says_what_its_functions_take_and_give(tmp_path):
+    @lm.function(input_signature=[lm.TensorSpec([None, 3], lm.float32), lm.TensorSpec([], lm.bool)])
+    def score(rows, flag):
+        return {"sum": lm.sum(rows, axis=1), "flag": flag}
+
+    model = lm.Module()
+    model.score = score
+    model.twice = lm.function(lambda x: x * 2)
+    model.twice(lm.ones((2, 2)))
+    model.twice(lm.constant([1, 2]))
+    lm.save(model, tmp_path / "model")
+    c = C()
+    for name in ("graph_count", "graph_arguments", "graph_results"):
+        getattr(c.library, "lamina_" + name).restype = ctypes.c_size_t
+    c.library.lamina_graph_function.restype = ctypes.c_char_p
+    status, module = c.load(tmp_path / "model")
+    assert status == 0
+
+    def values(kind, graph):
+        count, out = getattr(c, f"graph_{kind}s")(module, ctypes.c_size_t(graph)), Value()
+        found = []
+        for i in range(count):
+            assert getattr(c, f"graph_{kind}")(module, ctypes.c_size_t(graph), ctypes.c_size_t(i), ctypes.byref(out)) == 0
+            found.append(out.described())
+        assert getattr(c, f"graph_{kind}")(module, ctypes.c_size_t(graph), ctypes.c_size_t(count), ctypes.byref(out)) == 5 and out.name is None
+        return found
+
+    graphs = [(c.graph_function(module, ctypes.c_size_t(g)), values("argument", g), values("result", g)) for g in range(c.graph_count(module))]
+    assert graphs == [(b"score", [("rows", 8, [-1, 3]), ("flag", 0, [])], [("sum", 8, [-1]), ("flag", 0, [])]), (b"twice", [("x", 4, [2])], [("output", 4, [2])]),
+                      (b"twice", [("x", 8, [2, 2])], [("output", 8, [2, 2])])]
+    assert c.graph_function(module, ctypes.c_size_t(3)) is None and c.graph_count(None) == 0 and c.graph_arguments(None, ctypes.c_size_t(0)) == 0
+    assert c.graph_argument(module, ctypes.c_size_t(3), ctypes.c_size_t(0), ctypes.byref(Value())) == 5 and b"there is no graph 3" in c.last_error()
+    assert c.graph_argument(module, ctypes.c_size_t(0), ctypes.c_size_t(0), None) == 1 and c.graph_result(None, ctypes.c_size_t(0), ctypes.c_size_t(0), ctypes.byref(Value())) == 1
+    c.module_free(module)
+
+
 def test_ctypes_calls_reads_assigns_and_gets_errors(saved):
     policy, folder = saved
     c = C()
-    assert c.c_version() == 1
+    assert c.c_version() == 2
     status, module = c.load(folder / "policy")
     assert status == 0 and b"function score" in c.module_text(module)
     x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
@@ -117,7 +160,8 @@ def test_ctypes_calls_reads_assigns_and_gets_errors(saved):
                                (lambda: c.run(module, "score", x=c.tensor(x[:, :2]))[0], 3, b"3"), (lambda: c.load(folder / "no")[0], 8, b"no"),
                                (lambda: c.module_load(None, ctypes.byref(ctypes.c_void_p())), 1, b"NULL"), (lambda: c.module_load(b"x", None), 1, b"NULL"),
                                (lambda: c.run(None, "score", x=c.tensor(x))[0], 1, b"NULL"), (lambda: c.module_save(module, b"/nowhere/at/all"), 8, b"")]:
-        assert call() == status and text in c.last_error(), (status, c.last_error())
+        assert call() == status and text in c.last_error() and b"where: " in c.last_error(), (status, c.last_error())
+    assert c.run(None, "score", x=c.tensor(x))[0] == 1 and b"where: lamina_call" in c.last_error()
     assert c.variable_assign(module, b"w", c.tensor(np.ones((3, 1), "float32"))) == 0
     read = ctypes.c_void_p()
     assert c.variable_read(module, b"w", ctypes.byref(read)) == 0 and c.values(read.value).tolist() == [[1.0]] * 3
