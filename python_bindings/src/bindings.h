@@ -19,6 +19,7 @@ void bind_math(nb::module_& m);
 void bind_function(nb::module_& m);
 void bind_indexing(nb::module_& m);
 void bind_inspect(nb::module_& m);
+void bind_lengths(nb::module_& m);
 void bind_tape(nb::module_& m);
 void bind_vmap(nb::module_& m);
 void bind_devices(nb::module_& m);

@@ -70,6 +70,7 @@ NB_MODULE(_core, m) {
   bind_linalg(m);
   bind_math(m);
   bind_inspect(m);
+  bind_lengths(m);
   bind_function(m);
   bind_trainable(m);
   bind_tape(m);

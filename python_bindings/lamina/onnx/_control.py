@@ -6,6 +6,7 @@ import numpy as np
 from .. import _core as core
 from .. import _loops as loops
 from .. import errors, reporting
+from ._open import has_open
 from ._shapes import axis_of
 from ._table import op
 from ._tensors import dtype_from, from_proto, known_array, shape_of, to_tensor
@@ -34,7 +35,7 @@ def loop(n, trips, go, *state):
         return eager_loop(n, body, trips, go, list(state), count)
     always = passes_through(body)
     limit = n.interpreter.max_trips
-    if isinstance(steps, np.ndarray):
+    if isinstance(steps, np.ndarray) and not has_open(steps):
         total = int(steps.reshape(()))
         go_on = go is None or isinstance(go, np.ndarray) and bool(go.reshape(()))
         if always and go_on:  # as many rounds as are known: scan

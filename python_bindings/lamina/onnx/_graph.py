@@ -16,11 +16,9 @@ from . import _tensors
 from ._file import DEPTH, NODES, subgraphs
 from ._network import _NeedsValue
 from ._table import FOLDED, OPS
-from ._tensors import OPEN, known_array, to_tensor
+from ._open import folded, has_open, is_open, moves
+from ._tensors import known_array, to_tensor
 
-ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.floor_divide, "Max": np.maximum, "Min": np.minimum}
-MOVES_OPEN = ("Gather", "Concat", "Slice", "Squeeze", "Unsqueeze", "Identity", "Cast", "Reshape", "Split", "Flatten", "Transpose", "Shape", "Size",
-              "Constant", "ConstantOfShape")
 LOOP = "a loop's state"
 
 
@@ -102,12 +100,14 @@ class Node:
         name = f" '{self.proto.name}'" if self.proto.name else ""
         return kind(f"ONNX node{name}: {self.op} (domain '{self.domain or 'ai.onnx'}', opset {self.version}) cannot be run", why=why, fix=fix)
 
-    def known(self, position, default=None):
-        """The value of an input that must be known at trace time, as a NumPy array."""
+    def known(self, position, default=None, lengths=False):
+        """The value of an input that must be known at trace time, as a NumPy array. lengths: numbers in it may stand for open lengths (_open.py)."""
         value = self.inputs[position] if position < len(self.inputs) else None
         if value is None:
             return default
         if isinstance(value, np.ndarray):
+            if not lengths and has_open(value):
+                raise self.refuse(f"its input '{self.proto.input[position]}' follows from a length that is open", fix="trace with that length fixed")
             return value
         array = known_array(value)
         if array is not None:
@@ -122,16 +122,16 @@ class Node:
         """Raised where lengths follow from data: the network then runs op by op."""
         return _NeedsValue(frozenset(), self.refuse(why, fix="call the network outside of a traced function"))
 
-    def ints(self, position, default=None):
-        value = self.known(position)
+    def ints(self, position, default=None, lengths=False):
+        value = self.known(position, lengths=lengths)
         return default if value is None else [int(v) for v in np.asarray(value).reshape(-1)]
 
     def room(self, shape, dtype=None):
         """A shape that fits into the memory budget."""
-        shape = [int(d) for d in shape]
-        if any(d < 0 and d != OPEN for d in shape):
+        shape = [d if d is None else int(d) for d in shape]
+        if any(not is_open(d) and d < 0 for d in shape):
             raise self.refuse(f"the shape {shape} has a negative length")
-        size = math.prod(1 if d == OPEN else d for d in shape) * (8 if dtype is None else dtype.itemsize)
+        size = math.prod(1 if is_open(d) else d for d in shape) * (8 if dtype is None else dtype.itemsize)
         if size > self.interpreter.memory_budget:
             raise self.refuse(f"a value of shape {tuple(shape)} takes {size:,} bytes, the budget is {self.interpreter.memory_budget:,}",
                               errors.OutOfMemory, "load it with a larger memory_budget=")
@@ -282,6 +282,8 @@ class Interpreter:
         except RecursionError:
             raise node.refuse("it nests too deep", errors.BadFile) from None
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError, RuntimeError, NotImplementedError) as error:
+            if isinstance(error, TypeError) and any(None in getattr(value, "shape", ()) for value in inputs):
+                raise node.refuse("it needs a length of its inputs that is open", fix="trace with that length fixed") from error
             raise node.refuse(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from error
         for name, value in zip(proto.output, out):
             scope.set(name, value, below)
@@ -291,7 +293,9 @@ class Interpreter:
         row, function = OPS.get(key), self.functions.get((*key, node.proto.overload))
         if row is not None and function is None:
             if key in FOLDED and all(v is None or isinstance(v, np.ndarray) for v in node.inputs) and node.inputs:
-                return self.fold(node, row)
+                out = self.fold(node, row)
+                if out is not None:
+                    return out
             args = [v if v is None or i in row.fixed or row.raw else to_tensor(v) for i, v in enumerate(node.inputs)]
             out = row.function(node, *args)
             return out if isinstance(out, tuple) else (out,)
@@ -336,20 +340,13 @@ class Interpreter:
         return tuple(self.look(scope, name)[0] if name in scope.values else None for name in function.output)
 
     def fold(self, node, row):
-        """The outputs of a node whose inputs are all known."""
+        """The outputs of a node whose inputs are all known; None where they follow from the values of open lengths."""
         arrays = node.inputs
-        if node.op in ("Expand", "Tile", "ConstantOfShape", "Range"):
+        if any(map(has_open, arrays)):
+            if not moves(node, arrays):
+                return folded(node, arrays)
+        elif node.op in ("Expand", "Tile", "ConstantOfShape", "Range"):
             row.function(node, *arrays, only_check=True)
-        open_ = [a is not None and a.dtype == np.int64 and bool((a == OPEN).any()) for a in arrays]
-        if any(open_):
-            if node.op in ARITHMETIC and len(arrays) == 2:
-                a, b = arrays
-                with np.errstate(all="ignore"):
-                    return (np.where((a == OPEN) | (b == OPEN), OPEN, ARITHMETIC[node.op](a, np.where(b == 0, 1, b) if node.op == "Div" else b)),)
-            if node.op == "ReduceProd":
-                return (np.full((1,) if node.attr("keepdims", 1) else (), OPEN, np.int64),)
-            if node.op not in MOVES_OPEN:
-                raise node.refuse("it computes with a length that is open", fix="trace with that length fixed")
         from onnx.reference import ReferenceEvaluator
         if sum(0 if a is None else a.size for a in arrays) > 1 << 24:
             raise node.refuse("it computes a constant of more than 16 million elements while loading", errors.OutOfMemory)

@@ -1,11 +1,10 @@
 """Softmax, normalization, losses, dropout and draws."""
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .. import _core as lm
+from ._open import full, lengths_of, product, reshaped
 from ._shapes import axis_of
 from ._table import op
 from ._tensors import HALVES, dtype_from, in_float32, shape_of
@@ -16,10 +15,9 @@ def softmax_with(function):
         axis = n.attr("axis", -1 if n.version >= 13 else 1)
         if n.version >= 13:
             return function(x, axis_of(n, axis, x.ndim))
-        dims = shape_of(x)  # before opset 13 all axes from this one on are one
+        dims = lengths_of(x)  # before opset 13 all axes from this one on are one
         axis = axis_of(n, axis, x.ndim)
-        flat = lm.reshape(x, [math.prod(dims[:axis]) if None not in dims[:axis] else -1, math.prod(dims[axis:])])
-        return lm.reshape(function(flat, -1), [-1 if d is None else d for d in dims])
+        return reshaped(function(reshaped(x, [product(dims[:axis]), product(dims[axis:])]), -1), dims)
     return computed
 
 
@@ -102,7 +100,7 @@ def dropout(n, x, *_):
     else:
         ratio, training = n.attr("ratio", 0.5), n.version < 7 and not n.attr("is_test", 0)
     if not training or ratio == 0:
-        return x, lm.ones(shape_of(x), lm.bool) if n.wanted(1) else None
+        return x, full(lm.constant(True), lengths_of(x)) if n.wanted(1) else None
     kept = lm.random.uniform(shape_of(x)) >= ratio
     return lm.where(kept, x * (1 / (1 - ratio)), lm.zeros_like(x)), kept
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .. import _core as lm
 from .. import _loops as loops
+from ._open import counting, full, lengths_of
 from ._table import op
 from ._tensors import shape_of
 
@@ -51,21 +52,21 @@ def directions(n, x, lengths, count, gates, defaults, w, r, b, initials, make_st
     if layout:
         x = lm.swapaxes(x, 0, 1)
         initials = [None if v is None else lm.swapaxes(v, 0, 1) for v in initials]
-    time, batch = shape_of(x)[:2]
+    time, batch = lengths_of(x)[:2]
     size, outs, lasts = shape_of(r)[-1], [], []
     for d in range(shape_of(w)[0]):
         backward = names == "reverse" or d == 1
         cell = Cell(n, d, gates, defaults, w, r, b)
-        state = [lm.zeros([batch, size], x.dtype) if v is None else v[d] for v in initials]
+        state = [full(lm.constant(0.0, x.dtype), [batch, size]) if v is None else v[d] for v in initials]
         step = make_step(cell, d)
-        steps = lm.arange(time, dtype=lm.int64)
+        steps = counting(0, time, "int64")
 
         def one(state, part, step=step):
             row, t = part
             after = step(row, state)
             if lengths is None:
                 return after, after[0]
-            inside = lm.reshape(t < lm.astype(lengths, lm.int64), [batch, 1])
+            inside = lm.reshape(t < lm.astype(lengths, lm.int64), [-1, 1])
             return [lm.where(inside, new, old) for new, old in zip(after, state)], lm.where(inside, after[0], lm.zeros_like(after[0]))
 
         last, out = loops.scan(one, state, (x, steps), reverse=backward)

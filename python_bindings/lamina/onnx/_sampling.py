@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .. import _core as lm
+from ._open import lengths_of, reshaped
 from ._table import op
 from ._tensors import FLOATS, HALVES, dtype_of, in_float32, shape_of, to_tensor
 
@@ -76,12 +77,16 @@ def nearest(n, length, out, scale, roi):
 def resize(n, x, *_):
     dims, mode = list(shape_of(x)), n.choice("mode", "nearest", "linear", "cubic")
     if n.version >= 11:
-        roi, scales, sizes = n.known(1), n.known(2), n.ints(3)
+        roi, scales, sizes = n.known(1), n.known(2), n.ints(3, lengths=True)
     else:
         roi, scales, sizes = None, n.known(1), None
     axes = [a % x.ndim for a in n.attr("axes") or range(x.ndim)]
     if None in [dims[a] for a in axes]:
-        raise n.refuse("a length that it resizes is open", fix="trace with that length fixed")
+        kept = [number is not None and (number == lengths_of(x)[a] if sizes else number == 1) for a, number in zip(axes, sizes or scales)]
+        if any(dims[a] is None and not k for a, k in zip(axes, kept)) or len(roi if roi is not None else ()):
+            raise n.refuse("a length that it resizes is open", fix="trace with that length fixed")
+        scales, sizes = ([v for v, a in zip(values, axes) if dims[a] is not None] if values is not None else None for values in (scales, sizes))
+        axes = [a for a in axes if dims[a] is not None]
     if sizes:
         scales = [s / dims[a] for s, a in zip(sizes, axes)]
         policy = n.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
@@ -125,13 +130,17 @@ def resize(n, x, *_):
 @op("Upsample", fixed=(1,))
 def upsample(n, x, _=None):
     scales = [float(v) for v in (n.known(1) if n.version >= 9 else n.attr("scales"))]
-    n.room([math.floor(d * s) for d, s in zip(shape_of(x), scales)], x.dtype)
+    n.room([d if d is None else math.floor(d * s) for d, s in zip(shape_of(x), scales)], x.dtype)
     for axis, scale in enumerate(scales):
         length = shape_of(x)[axis]
+        if scale == 1:
+            continue
+        if length is None:
+            raise n.refuse("a length that it resizes is open", fix="trace with that length fixed")
         at = np.arange(math.floor(length * scale)) / scale
         if n.choice("mode", "nearest", "linear") == "nearest":
-            x = lm.gather(x, lm.constant(np.floor(at).astype(np.int64)), axis) if scale != 1 else x
-        elif scale != 1:
+            x = lm.gather(x, lm.constant(np.floor(at).astype(np.int64)), axis)
+        else:
             low = np.floor(at).astype(int)
             m = np.zeros((len(at), length))
             np.add.at(m, (np.arange(len(at)), low), 1 - (at - low))
@@ -151,7 +160,7 @@ def read_at(x, index):
         inside = within if inside is None else lm.logical_and(inside, within)
         i = lm.clip(i, 0, d - 1)
         flat = i if flat is None else flat * d + i
-    rows = lm.moveaxis(lm.reshape(x, [*shape_of(x)[:2], math.prod(dims)]), 1, 2)
+    rows = lm.moveaxis(reshaped(x, [*lengths_of(x)[:2], math.prod(dims)]), 1, 2)
     values = lm.moveaxis(lm.gather(rows, flat, 1, batch_axes=1), 1, 2)
     return lm.where(lm.expand_dims(inside, 1), values, lm.zeros_like(values))
 
@@ -184,9 +193,8 @@ def reflected(v, low, high):
 def grid_sample(n, x, grid):
     mode = n.choice("mode", "linear", "bilinear", "nearest", "cubic", "bicubic").removeprefix("bi")
     padding, corners = n.choice("padding_mode", "zeros", "border", "reflection"), n.attr("align_corners", 0)
-    dims, batch = shape_of(x)[2:], shape_of(x)[0]
-    out = shape_of(grid)[1:-1]
-    flat = lm.astype(lm.reshape(grid, [batch, math.prod(out), len(dims)]), x.dtype)
+    dims, batch, out = shape_of(x)[2:], lengths_of(x)[0], shape_of(grid)[1:-1]
+    flat = lm.astype(reshaped(grid, [lengths_of(grid)[0], math.prod(out), len(dims)]), x.dtype)
     at = []
     for i, d in enumerate(dims):
         v = flat[..., len(dims) - 1 - i]
@@ -216,7 +224,7 @@ def grid_sample(n, x, grid):
                 weight = c[k] if weight is None else weight * c[k]
             value = read(x, [lm.astype(l, lm.int64) + (k - 1) for l, k in zip(low, place)]) * lm.expand_dims(weight, 1)
             y = value if y is None else y + value
-    return lm.reshape(y, [batch, shape_of(x)[1], *out])
+    return reshaped(y, [batch, shape_of(x)[1], *out])
 
 
 def cubic_of(v, a=-0.75):

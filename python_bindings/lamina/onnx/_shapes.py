@@ -5,9 +5,11 @@ import math
 
 import numpy as np
 
-from .. import _core as lm
+from .. import _core as lm, errors
+from . import _open
+from ._open import is_open, lengths_of
 from ._table import fold, op
-from ._tensors import OPEN, dtype_from, dtype_of, from_proto, from_sparse, shape_of, to_tensor
+from ._tensors import dtype_from, dtype_of, from_proto, from_sparse, shape_of, to_tensor
 
 
 def axis_of(n, axis, rank):
@@ -36,15 +38,14 @@ def identity(n, x):
 
 @op("Shape", raw=True)
 def shape(n, x):
-    dims = [OPEN if d is None else d for d in shape_of(x)]
+    dims = lengths_of(x)
     start, end = n.attr("start", 0), n.attr("end")
     return np.array(dims[start:len(dims) if end is None else end], np.int64)
 
 
 @op("Size", raw=True)
 def size(n, x):
-    dims = shape_of(x)
-    return np.array(OPEN if None in dims else math.prod(dims), np.int64)
+    return np.array(_open.product(lengths_of(x)), np.int64)
 
 
 fold("Gather", "Concat", "Squeeze", "Unsqueeze", "Slice", "Reshape", "Transpose", "Expand", "Tile", "Range", "ConstantOfShape", "ReduceProd", "ReduceSum",
@@ -53,15 +54,18 @@ fold("Gather", "Concat", "Squeeze", "Unsqueeze", "Slice", "Reshape", "Transpose"
 
 
 def with_dims(n, x, wanted):
-    """x reshaped; at most one length may be open or -1, or the open ones stay where they are."""
+    """x reshaped. One length may be -1; a length that is no dimension is what the others leave."""
     dims = shape_of(x)
-    if -1 in wanted and dims.count(None) == list(wanted).count(OPEN) > 0:  # -1 is what the known lengths leave
-        rest = math.prod(d for d in dims if d is not None), math.prod(d for d in wanted if d not in (-1, OPEN))
-        wanted = [rest[0] // max(rest[1], 1) if d == -1 else d for d in wanted]
-    wanted = [-1 if d == OPEN else int(d) for d in wanted]
-    if wanted.count(-1) > 1:
-        raise n.refuse("more than one length of its result is open", fix="trace with fixed lengths")
-    return lm.reshape(x, wanted) if None in dims or -1 in wanted or math.prod(dims) == math.prod(wanted) else _misfit(n, dims, wanted)
+    if not _open.named(wanted):
+        wanted = [-1 if isinstance(_open.meaning_of(d), tuple) else d for d in wanted]
+        if wanted.count(-1) > 1:
+            raise n.refuse("more than one length of its result is open", fix="trace with fixed lengths")
+    if None not in dims and not any(map(is_open, wanted)):
+        return lm.reshape(x, wanted) if -1 in wanted or math.prod(dims) == math.prod(wanted) else _misfit(n, dims, wanted)
+    try:
+        return _open.reshaped(x, wanted)
+    except errors.InvalidArgument as error:
+        raise n.refuse(f"its lengths are open, and {error.what.removeprefix('reshape: ')}", fix="trace with fixed lengths") from None
 
 
 def _misfit(n, dims, wanted):
@@ -70,13 +74,13 @@ def _misfit(n, dims, wanted):
 
 @op("Reshape", fixed=(1,))
 def reshape(n, x, _=None):
-    wanted = n.ints(1) if n.version >= 5 else n.attr("shape")
+    wanted = n.ints(1, lengths=True) if n.version >= 5 else n.attr("shape")
     dims = shape_of(x)
     if not n.attr("allowzero", 0):
-        wanted = [(OPEN if dims[i] is None else dims[i]) if d == 0 else d for i, d in enumerate(wanted)]
+        wanted = [lengths_of(x)[i] if d == 0 else d for i, d in enumerate(wanted)]
     elif -1 in wanted and 0 in wanted:
         raise n.refuse("its shape has 0 and -1, and allowzero")
-    known = [d for d in wanted if d not in (-1, OPEN)]
+    known = [d for d in wanted if d != -1 and not is_open(d)]
     if any(d < 0 for d in known) or (None not in dims and -1 in wanted and math.prod(known) == 0 and math.prod(dims) != 0):
         raise n.refuse(f"the shape {wanted} is none")
     if None not in dims and -1 in wanted and 0 in known:
@@ -86,12 +90,9 @@ def reshape(n, x, _=None):
 
 @op("Flatten")
 def flatten(n, x):
-    dims, axis = shape_of(x), n.attr("axis", 1)
+    dims, axis = lengths_of(x), n.attr("axis", 1)
     axis = axis + len(dims) if axis < 0 else axis
-    front, back = dims[:axis], dims[axis:]
-    if None in front:
-        return lm.reshape(x, [-1, math.prod(back)])
-    return lm.reshape(x, [math.prod(front), math.prod(back) if None not in back else -1])
+    return _open.reshaped(x, [_open.product(dims[:axis]), _open.product(dims[axis:])])
 
 
 @op("Squeeze", fixed=(1,))
@@ -123,42 +124,54 @@ def concat(n, *parts):
 
 @op("Expand", fixed=(1,))
 def expand(n, x, _, only_check=False):
-    dims, wanted = list(shape_of(x)), n.ints(1)
+    dims, wanted = lengths_of(x), n.ints(1, lengths=True)
     rank = max(len(dims), len(wanted))
     dims, wanted = [1] * (rank - len(dims)) + dims, [1] * (rank - len(wanted)) + wanted
-    out = [a if b == 1 else (a if a is None and b == OPEN else b) for a, b in zip(dims, wanted)]
-    n.room([OPEN if d is None else d for d in out], None if only_check else dtype_of(x))
-    if only_check:
-        return None
-    if any(d == OPEN for d in out if d is not None):
-        raise n.refuse("it expands to a length that is open", fix="trace with that length fixed")
-    if None in out:
-        return lm.reshape(x, [-1 if d is None else d for d in dims]) * lm.ones([1 if d is None else d for d in out], x.dtype)
-    return lm.broadcast_to(x, out)
+    out = [a if b == 1 else b for a, b in zip(dims, wanted)]
+    n.room(out, None if only_check else dtype_of(x))
+    return None if only_check else _open.full(x, dimensions(n, out))
+
+
+def dimensions(n, dims):
+    """These lengths, none of which is open and no dimension."""
+    if not _open.named(dims):
+        raise n.refuse("a length of its result follows from an open one, and is no sum or product of such", fix="trace with fixed lengths")
+    return dims
 
 
 @op("Tile", fixed=(1,))
 def tile(n, x, _, only_check=False):
-    repeats = n.ints(1)
-    if any(r < 0 for r in repeats):
+    repeats, dims = n.ints(1, lengths=True), lengths_of(x)
+    if any(r < 0 and not is_open(r) for r in repeats):
         raise n.refuse(f"the repeats {repeats} have a negative number")
-    n.room([OPEN if d is None else d * r for d, r in zip(shape_of(x), repeats)], None if only_check else dtype_of(x))
-    return None if only_check else lm.tile(x, repeats)
+    out = [_open.combined("Mul", d, r) for d, r in zip(dims, repeats)]
+    n.room(out, None if only_check else dtype_of(x))
+    if only_check:
+        return None
+    if not any(map(is_open, repeats)):
+        return lm.tile(x, repeats)
+    dimensions(n, [*dims, *repeats, *out])
+    apart = _open.reshaped(x, [d for length in dims for d in (1, length)])  # each axis behind one for its repeats
+    return _open.reshaped(_open.full(apart, [d for pair in zip(repeats, dims) for d in pair]), out)
 
 
 @op("ConstantOfShape", fixed=(0,))
 def constant_of_shape(n, _, only_check=False):
     value = n.attr("value")
     value = from_proto(value).reshape(-1)[0] if value is not None else np.float32(0)
-    shape = n.room(n.ints(0), value.dtype)
+    shape = n.room(n.ints(0, lengths=True), value.dtype)
     if only_check:
         return None
-    return np.full(shape, value)
+    return _open.full(to_tensor(np.array(value)), dimensions(n, shape)) if any(map(is_open, shape)) else np.full(shape, value)
 
 
 @op("Range", fixed=(0, 1, 2))
 def range_(n, *_, only_check=False):
-    start, stop, step = (np.asarray(n.known(i)).reshape(())[()] for i in range(3))
+    start, stop, step = (np.asarray(n.known(i, lengths=True)).reshape(())[()] for i in range(3))
+    if start.dtype.kind == "i" and any(is_open(v) for v in (start, stop, step)):
+        if step != 1:
+            raise n.refuse("it counts to a length that is open by other steps than 1", fix="trace with that length fixed")
+        return _open.counting(start, dimensions(n, [_open.combined("Sub", stop, start)])[0], str(start.dtype))
     if step == 0 or not all(np.isfinite(np.float64(v)) for v in (start, stop, step)):
         raise n.refuse(f"there is no range from {start} to {stop} by {step}")
     count = max(0, math.ceil((float(stop) - float(start)) / float(step)))
@@ -202,7 +215,7 @@ def slice_(n, x, *_):
     if n.version < 10:
         starts, ends, axes, steps = n.attr("starts"), n.attr("ends"), n.attr("axes"), None
     else:
-        starts, ends, axes, steps = n.ints(1), n.ints(2), n.ints(3), n.ints(4)
+        starts, ends, axes, steps = n.ints(1, lengths=True), n.ints(2, lengths=True), n.ints(3), n.ints(4)
     axes = [axis_of(n, a, x.ndim) for a in axes] if axes is not None else list(range(len(starts)))
     steps = steps or [1] * len(starts)
     key = [slice(None)] * x.ndim
@@ -210,8 +223,13 @@ def slice_(n, x, *_):
         length = shape_of(x)[axis]
         if step == 0:
             raise n.refuse("a step is 0")
+        if is_open(start) or is_open(end):
+            x = open_slice(n, x, axis, start, end, step)
+            continue
         if length is None:
-            key[axis] = slice(start, None if end > 1 << 31 else end, step)
+            far = np.iinfo(np.int32).max
+            begins = step < 0 and (start == -1 or start >= far)
+            key[axis] = slice(None if begins else start, None if (end >= far if step > 0 else end < -far) else end, step)
             continue
         if step > 0:
             start = min(max(start + length if start < 0 else start, 0), length)
@@ -224,6 +242,22 @@ def slice_(n, x, *_):
     return x[tuple(key)]
 
 
+def open_slice(n, x, axis, start, end, step):
+    """A slice from or to an open length."""
+    length = lengths_of(x)[axis]
+    if step == 1:
+        before = [_open.combined("Sub", length, place) if is_open(place) else None for place in (start, end)]  # so far in front of the end
+        if not any(map(is_open, [0 if d is None else d for d in before])):
+            begin, stop = (place if d is None else -d for place, d in zip((start, end), before))
+            if before[0] == 0:
+                return cut(x, axis, 0, 0)
+            return cut(x, axis, begin, None if before[1] == 0 or stop >= np.iinfo(np.int32).max else stop)
+        count = _open.combined("Sub", end, start)
+        if not is_open(length) and (is_open(start) or start >= 0) and _open.named([start, count]):
+            return lm.gather(x, _open.counting(start, count, "int64"), axis)  # beyond the axis it is an error of the call
+    raise n.refuse("it goes from or to an open length in a way that no dimension says", fix="trace with that length fixed")
+
+
 @op("Pad", fixed=(1, 3))
 def pad(n, x, _=None, value=None, __=None):
     if n.version >= 11:
@@ -234,17 +268,18 @@ def pad(n, x, _=None, value=None, __=None):
     pairs = [(0, 0)] * x.ndim
     for i, axis in enumerate(axes):
         pairs[axis] = (widths[i], widths[i + len(axes)])
-    n.room([OPEN if d is None else d + max(a, 0) + max(b, 0) for d, (a, b) in zip(shape_of(x), pairs)], dtype_of(x))
+    n.room([d if d is None else d + max(a, 0) + max(b, 0) for d, (a, b) in zip(shape_of(x), pairs)], dtype_of(x))
     for axis, (before, after) in enumerate(pairs):  # negative ones cut
         if before < 0 or after < 0:
-            x = cut(x, axis, max(-before, 0), shape_of(x)[axis] - max(-after, 0))
+            length = shape_of(x)[axis]
+            x = cut(x, axis, max(-before, 0), length - max(-after, 0) if length is not None else min(after, 0) or None)
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
     mode = n.choice("mode", "constant", "reflect", "edge", "wrap")
     if mode != "constant":
         return lm.pad(x, pairs, mode)
     if value is None or isinstance(value, float):
         return lm.pad(x, pairs, "constant", value or 0)
-    inside = lm.pad(lm.ones(shape_of(x), lm.bool), pairs)
+    inside = lm.pad(lm.ones_like(x, lm.bool), pairs)
     return lm.where(inside, lm.pad(x, pairs), lm.reshape(value, []))
 
 
@@ -270,18 +305,24 @@ def gather_elements(n, x, indices):
     for i, (a, b) in enumerate(zip(shape_of(x), shape_of(indices))):
         if i != axis and a != b:
             x = cut(x, i, 0, b)
-    return lm.take_along_axis(x, wrapped(indices, shape_of(x)[axis]), axis)
+    return lm.take_along_axis(x, wrapped(indices, length_of(x, axis)), axis)
+
+
+def length_of(x, axis):
+    """A number, or a tensor where the length is open."""
+    length = lengths_of(x)[axis]
+    return _open.tensor_of(length) if is_open(length) else length
 
 
 def wrapped_places(indices, dims):
-    return lm.where(indices < 0, indices + lm.constant(np.array(dims, np.int64)), indices)
+    return lm.where(indices < 0, indices + to_tensor(np.array(dims, np.int64)), indices)
 
 
 @op("GatherND")
 def gather_nd(n, x, indices):
     batch = n.attr("batch_dims", 0)
     depth = shape_of(indices)[-1]
-    indices = wrapped_places(indices, shape_of(x)[batch:batch + depth])
+    indices = wrapped_places(indices, lengths_of(x)[batch:batch + depth])
     if batch:
         outer = shape_of(indices)[:-1]
         grids = [lm.broadcast_to(lm.reshape(lm.arange(outer[i], dtype=lm.int64), [1] * i + [-1] + [1] * (len(outer) - i)), [*outer, 1]) for i in range(batch)]
@@ -299,7 +340,7 @@ def scatter_nd(n, x, indices, updates):
     depth = shape_of(indices)[-1]
     if 0 in shape_of(indices):
         return x
-    indices = wrapped_places(indices, shape_of(x)[:depth])
+    indices = wrapped_places(indices, lengths_of(x)[:depth])
     places = tuple(lm.reshape(cut(indices, indices.ndim - 1, i, i + 1), shape_of(indices)[:-1]) for i in range(depth))
     return reduced(n, x.at[places], updates)
 
@@ -311,7 +352,7 @@ def scatter_elements(n, x, indices, updates):
     if 0 in dims:
         return x
     places = [lm.broadcast_to(lm.reshape(lm.arange(d, dtype=lm.int64), [1] * i + [-1] + [1] * (len(dims) - i - 1)), dims) for i, d in enumerate(dims)]
-    places[axis] = wrapped(indices, shape_of(x)[axis])
+    places[axis] = wrapped(indices, length_of(x, axis))
     return reduced(n, x.at[tuple(places)], updates)
 
 
@@ -392,7 +433,7 @@ def arg(function):
         axis, keep = axis_of(n, n.attr("axis", 0), x.ndim), bool(n.attr("keepdims", 1))
         if not n.attr("select_last_index", 0):
             return function(x, axis, keep)
-        return shape_of(x)[axis] - 1 - function(lm.flip(x, axis), axis, keep)
+        return length_of(x, axis) - 1 - function(lm.flip(x, axis), axis, keep)
     return found
 
 
@@ -430,19 +471,19 @@ def reverse_sequence(n, x, lengths):
 
 @op("DepthToSpace")
 def depth_to_space(n, x):
-    b, (size, c, h, w) = n.attr("blocksize"), shape_of(x)
+    b, (size, (c, h, w)) = n.attr("blocksize"), (lengths_of(x)[0], shape_of(x)[1:])
     if n.choice("mode", "DCR", "CRD") == "DCR":
-        y = lm.transpose(lm.reshape(x, [size, b, b, c // (b * b), h, w]), [0, 3, 4, 1, 5, 2])
+        y = lm.transpose(_open.reshaped(x, [size, b, b, c // (b * b), h, w]), [0, 3, 4, 1, 5, 2])
     else:
-        y = lm.transpose(lm.reshape(x, [size, c // (b * b), b, b, h, w]), [0, 1, 4, 2, 5, 3])
-    return lm.reshape(y, [size, c // (b * b), h * b, w * b])
+        y = lm.transpose(_open.reshaped(x, [size, c // (b * b), b, b, h, w]), [0, 1, 4, 2, 5, 3])
+    return _open.reshaped(y, [size, c // (b * b), h * b, w * b])
 
 
 @op("SpaceToDepth")
 def space_to_depth(n, x):
-    b, (size, c, h, w) = n.attr("blocksize"), shape_of(x)
+    b, (size, (c, h, w)) = n.attr("blocksize"), (lengths_of(x)[0], shape_of(x)[1:])
     if h % b or w % b:
         raise n.refuse(f"blocks of {b} do not divide an image of {h} x {w}")
-    y = lm.reshape(x, [size, c, h // b, b, w // b, b])
+    y = _open.reshaped(x, [size, c, h // b, b, w // b, b])
     y = lm.transpose(y, [0, 3, 5, 1, 2, 4] if n.choice("mode", "DCR", "CRD") == "DCR" else [0, 1, 3, 5, 2, 4])
-    return lm.reshape(y, [size, c * b * b, h // b, w // b])
+    return _open.reshaped(y, [size, c * b * b, h // b, w // b])

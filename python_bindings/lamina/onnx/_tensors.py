@@ -7,8 +7,8 @@ from onnx import numpy_helper
 
 from .. import _core, errors
 from .._core import Tensor, Variable
+from ._open import counted, has_open
 
-OPEN = np.iinfo(np.int64).min + 1  # a length that is open, in the value of a Shape
 LENGTHS = 32  # how many axes a tensor may have
 
 T = onnx.TensorProto
@@ -81,8 +81,8 @@ def to_tensor(value):
         return [to_tensor(v) for v in value]
     if value is None or isinstance(value, (Tensor, Variable)):
         return value.read() if isinstance(value, Variable) and not _core.executing_eagerly() else value
-    if value.dtype == np.int64 and value.ndim <= 1 and bool((value == OPEN).any()):
-        raise errors.InvalidArgument("the ONNX graph computes with a length that is open", why="only shapes may depend on it", fix="trace with that length fixed")
+    if has_open(value):
+        return counted(value)
     dtype = dtype_of(value)
     if dtype.name == "bfloat16":
         return _core.constant(np.ascontiguousarray(value.astype(np.float32)), dtype)
@@ -162,7 +162,7 @@ def type_proto(value):
     if isinstance(value, list):
         return onnx.helper.make_sequence_type_proto(type_proto(value[0]) if value else onnx.helper.make_tensor_type_proto(T.FLOAT, None))
     code = onnx.helper.np_dtype_to_tensor_dtype(value.dtype) if isinstance(value, np.ndarray) else code_of(value.dtype)
-    return onnx.helper.make_tensor_type_proto(code, [None if d is None or d == OPEN else d for d in shape_of(value)])
+    return onnx.helper.make_tensor_type_proto(code, list(shape_of(value)))
 
 
 def in_float32(function):

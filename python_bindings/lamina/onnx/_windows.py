@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _core as lm
 from ._elementwise import along, quantized
+from ._open import lengths_of, reshaped
 from ._shapes import cut
 from ._table import op
 from ._tensors import FLOATS, in_float32, shape_of
@@ -177,9 +178,9 @@ def spread(x, axis, step):
     """x with step - 1 zeros after each element but the last along an axis."""
     if step == 1:
         return x
-    dims = list(shape_of(x))
+    dims = lengths_of(x)
     x = lm.pad(lm.expand_dims(x, axis + 1), [(0, 0)] * (axis + 1) + [(0, step - 1)] + [(0, 0)] * (len(dims) - axis - 1))
-    x = lm.reshape(x, [*dims[:axis], dims[axis] * step, *dims[axis + 1:]])
+    x = reshaped(x, [*dims[:axis], dims[axis] * step, *dims[axis + 1:]])
     return cut(x, axis, 0, (dims[axis] - 1) * step + 1)
 
 
