@@ -18,14 +18,14 @@ class Picture(str):
 
     def save(self, path) -> None:
         """Writes the drawing to a file whose name ends in .svg, in place of the one before. Raises InvalidArgument for other endings, BadFile when it cannot be written."""
-        save(path, str(self), ".svg", "Picture.save")
+        _save(path, str(self), ".svg", "Picture.save")
 
     def _repr_svg_(self) -> str:
         return str(self)
 
 
-def save(path, text, ending, what):
-    path = os.fspath(path)
+def _save(path, text, ending, what):
+    path = errors.path_of(what, path)
     if not path.lower().endswith(ending):
         raise errors.InvalidArgument(f"{what}: '{path}' does not end in {ending}", why="the ending says what a file is", fix=f"name it {os.path.splitext(path)[0]}{ending}")
     _core._replace_file(path, text.encode("utf-8", "replace"))

@@ -45,9 +45,9 @@ class Explanation(str):
 
     def save(self, path, record=None) -> None:
         """Writes html() to a file whose name ends in .html, in place of the one before. Raises InvalidArgument for other endings, BadFile when it cannot be written."""
-        from ._drawing import save
+        from ._drawing import _save
 
-        save(path, self.html(record), ".html", "Explanation.save")
+        _save(path, self.html(record), ".html", "Explanation.save")
 
     def _repr_html_(self) -> str:
         import html

@@ -49,7 +49,7 @@ class Checkpoint:
             raise errors.TypeMismatch(f"Checkpoint: optimizer is {errors.a_type(optimizer)}", why="its state is saved", fix="pass one of lm.optim")
         if data is not None and not hasattr(data, "_position"):
             raise errors.TypeMismatch(f"Checkpoint: {errors.a_type(data)} does not know its position", why="it must be a Dataset, or lm.distributed.shard of one", fix="leave out data=")
-        self.folder, self.keep, self.every = os.fspath(folder), operator.index(keep), operator.index(every)
+        self.folder, self.keep, self.every = errors.path_of("Checkpoint", folder, "folder"), operator.index(keep), operator.index(every)
         self.model, self.optimizer, self.data = model, optimizer, data
         self._damaged: set[int] = set()
         self._expects_stops = False

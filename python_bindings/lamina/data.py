@@ -25,13 +25,14 @@ def read_idx(path: str | os.PathLike[str]) -> Any:
 
     Raises lm.errors.BadFile for a file that is damaged, cut short or something else, and for one that cannot be opened.
     """
-    return _core.data.read_idx(os.fspath(path))
+    return _core.data.read_idx(errors.path_of("read_idx", path))
 
 
 def read_npy(path):
     """The array in an NPY file of NumPy's. Raises lm.errors.BadFile for other files, and for arrays of Python objects, whose reading would run code."""
     import numpy as np
 
+    path = errors.path_of("read_npy", path)
     with _reading(path, "an NPY file of numbers"):
         array = np.load(path, allow_pickle=False)
         if not isinstance(array, np.ndarray):
@@ -48,6 +49,7 @@ def read_csv(path, delimiter: str = ",", dtype="float32"):
 
     if len(delimiter) != 1:
         raise errors.InvalidArgument(f"read_csv: delimiter {errors.shown(delimiter)}", why="it is the character between the fields of a line", fix='pass ","')
+    path = errors.path_of("read_csv", path)
     with _reading(path, "a CSV file of numbers"):
         with open(path, newline="", encoding="utf-8-sig") as file:
             names = [name.strip().strip('"') for name in file.readline().rstrip("\r\n").split(delimiter)]
@@ -79,7 +81,7 @@ class _reading:
     """Reports what goes wrong with a file as lm.errors.BadFile."""
 
     def __init__(self, path, kind):
-        self.path, self.kind = os.fspath(path), kind
+        self.path, self.kind = path, kind
 
     def __enter__(self):
         return self
@@ -296,7 +298,7 @@ class Dataset:
             raise errors.StateError("Dataset.from_images: Pillow is not installed", why="it decodes the pictures", fix="pip install pillow") from None
         import numpy as np
 
-        folder = os.fspath(folder)
+        folder = errors.path_of("Dataset.from_images", folder, "folder")
         with _reading(folder, "a folder of classes"):
             names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
             paths, labels = [], []

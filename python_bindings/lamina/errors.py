@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 
 __all__ = [
     "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
@@ -57,6 +58,18 @@ def in_range(what: str, why: str, low, high=math.inf, **values) -> None:
             number = math.nan
         if not low <= number <= high or math.isinf(number):
             raise InvalidArgument(f"{what}: {name} {shown(value)}", why=why, fix=f"pass a number from {low} {'on' if high == math.inf else f'to {high}'}" if low > -math.inf else "pass a finite number")
+
+
+def path_of(what: str, path, argument: str = "path") -> str:
+    """A path as text, of a str, bytes or os.PathLike. what: the call that was given it as this argument."""
+    try:
+        text = os.fsdecode(path)
+        os.fsencode(text)
+    except TypeError:
+        raise TypeMismatch(f"{what}: {argument} is {a_type(path)}", why="it names a file or a folder", fix="pass a str or a pathlib.Path") from None
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{what}: {argument} {ascii(text)[:200]} has half a character", why="no file can have such a name", fix="take the name from the system, as os.listdir gives it") from None
+    return text
 
 
 def is_whole(value) -> bool:

@@ -20,7 +20,7 @@ def export_c(what, folder, *inputs, name=None, weights="arrays", lengths=None) -
     lengths: {"n": 32} for dimensions that are open and have a name; C's memory has a fixed size.
     Raises InvalidArgument, with your line, for what C code cannot have: printed text, half types, lengths known only from data.
     """
-    folder = os.fsdecode(folder)
+    folder = errors.path_of("export_c", folder, "folder")
     if weights not in ("arrays", "file"):
         raise errors.InvalidArgument(f"export_c: weights={weights!r} is unknown", where="argument 'weights'", why='it is "arrays" or "file"')
     if name is None:

@@ -157,7 +157,7 @@ class trace(record):
 
     def __init__(self, dir, device_steps: bool = False):
         super().__init__(device_steps)
-        self._dir, self.path = os.fspath(dir), ""
+        self._dir, self.path = errors.path_of("profiler.trace", dir, "dir"), ""
 
     def __enter__(self):
         try:

@@ -29,7 +29,7 @@ def save(what, path, signatures: dict | None = None) -> None:
     Raises StateError when there is no graph to save, InvalidArgument for modules more than 200 levels deep and for a name that ends as other files do (.keras,
     .onnx, .pt), BadFile where the folder cannot be written, TypeMismatch for what is no such thing.
     """
-    path = os.fsdecode(path)
+    path = errors.path_of("save", path)
     if isinstance(what, dict) and what and all(isinstance(one, (_core.Tensor, _core.Variable)) or hasattr(one, "__array__") for one in what.values()):
         raise errors.TypeMismatch("save: a dict of tensors is no program", why="a program has traced functions", fix="write lm.save_tensors(path, tensors), or lm.save_weights(net, path) for the weights of a model")
     ending = os.path.splitext(path)[1].lower()
@@ -51,7 +51,7 @@ def load(path, custom: dict | None = None):
     custom = custom or {}
     if not all(isinstance(name, str) and isinstance(cls, type) for name, cls in custom.items()):
         raise errors.TypeMismatch("load: custom is no dict of classes by name", why="only what the caller passes is used", fix='pass custom={"Policy": Policy}')
-    path = os.fsdecode(path)
+    path = errors.path_of("load", path)
     if os.path.isfile(path):
         _, reader = _FILES.get(os.path.splitext(path)[1].lower(), ("", ""))
         raise errors.BadFile("load: it is a file", where=f"file '{path}'", why="a saved program is a folder", fix=f"read it by {reader}" if reader else "pass the folder that lm.save wrote")
@@ -69,24 +69,24 @@ def _program():
 def save_tensors(path, tensors: dict, metadata: dict | None = None) -> None:
     """Writes {name: Tensor, Variable or array} to a safetensors file, with texts beside them. Raises BadFile where it cannot be written, InvalidArgument for
     a name that the format cannot hold."""
-    _core._save_tensors(os.fspath(path), _texts("tensors", tensors), {k: str(v) for k, v in _texts("metadata", metadata or {}).items()})
+    _core._save_tensors(errors.path_of("save_tensors", path), _texts("tensors", tensors), {k: str(v) for k, v in _texts("metadata", metadata or {}).items()})
 
 
 def load_tensors(path) -> dict:
     """{name: Tensor} of a safetensors file, on the current device. Raises BadFile, with the byte, for a file that is damaged or something else."""
-    return _core._load_tensors(os.fspath(path))
+    return _core._load_tensors(errors.path_of("load_tensors", path))
 
 
 def load_metadata(path) -> dict:
     """The texts in a safetensors file, as save_tensors(metadata=...) wrote them."""
-    return _core._load_metadata(os.fspath(path))
+    return _core._load_metadata(errors.path_of("load_metadata", path))
 
 
 def save_weights(model, path) -> None:
     """Writes every Variable of a model, layer or optimizer, or of a dict {name: Variable}, to a safetensors file. Names are as in state_dict():
     "hidden.0.kernel"; an optimizer's have a number: "2.momentum". Dtypes stay, bfloat16 too. Raises StateError before the weights exist."""
     variables = _variables("save_weights", model)
-    _core._save_tensors(os.fspath(path), {name: variable.read() for name, variable in variables.items()}, {"format": "lamina"})
+    _core._save_tensors(errors.path_of("save_weights", path), {name: variable.read() for name, variable in variables.items()}, {"format": "lamina"})
 
 
 def load_weights(model, path, names=None, strict: bool = True) -> None:
@@ -99,7 +99,7 @@ def load_weights(model, path, names=None, strict: bool = True) -> None:
     for dtypes, BadFile for a damaged file.
     """
     variables = _variables("load_weights", model)
-    stored = load_tensors(path)
+    stored = load_tensors(errors.path_of("load_weights", path))
     state, taken = {}, set()  # by the model's names; the file's names
     for name in variables:
         source = names(name) if callable(names) else (names or {}).get(name, name)

@@ -29,7 +29,7 @@ class Writer:
     """
 
     def __init__(self, dir):
-        folder = os.fspath(dir)
+        folder = errors.path_of("summary.Writer", dir, "dir")
         name = f"events.out.tfevents.{int(clock.time()):010}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
         self.path, self._file = os.path.join(folder, name), None
         try:

@@ -147,9 +147,19 @@ Replacement::Replacement(std::string path, bool is_directory, FileSystem& files)
     if (error == ENOENT) failed(what, parent_, error, cat("make the folder first: mkdir -p '", parent_, "'"));
     failed(what, parent_, error);
   }
-  if (lstat(path_.c_str(), &status) == 0) {
-    if (is_directory_ && !S_ISDIR(status.st_mode)) failed("there is something else than a folder", path_, EEXIST);
-    if (!is_directory_ && !S_ISREG(status.st_mode)) failed("there is something else than a regular file", path_, EEXIST);
+  if (lstat(path_.c_str(), &status) == 0 && !(is_directory_ ? S_ISDIR(status.st_mode) : S_ISREG(status.st_mode))) {
+    const bool link = S_ISLNK(status.st_mode);
+    throw Error(ErrorKind::file,
+                {.what = cat("there is ",
+                             link                      ? "a link"
+                             : S_ISDIR(status.st_mode) ? "a folder"
+                             : S_ISREG(status.st_mode) ? "a file"
+                                                       : "a device, pipe or socket",
+                             " where a ", is_directory_ ? "folder" : "file", " would be written"),
+                 .where = cat("file '", path_, "'"),
+                 .why = link ? "a new file takes the place of the old one; it would be the link's, not that of what it leads to"
+                             : "only what is of the same kind is replaced",
+                 .fix = link ? "pass what it leads to: os.path.realpath(path)" : "remove it, or pass another path"});
   }
   remove_left_over(files_, parent_, name_of(path_));
   static std::atomic<uint64_t> count{0};

@@ -156,3 +156,54 @@ def test_a_file_is_replaced_at_one_instant(tmp_path):
         assert (x == x[0]).all() and x[0] in (last, last + 1)
     lm.save_tensors(path, {"x": lm.zeros(1)})
     assert os.listdir(tmp_path) == ["t"]
+
+
+def writers(path):
+    """Calls that write to a path, and such that read from it."""
+    net = lm.nn.Sequential([lm.nn.Input((5,)), lm.nn.Dense(3)])
+    net.compile("adam", "mse")
+    x, y = np.ones((8, 5), "float32"), np.ones((8, 3), "float32")
+    fit = lambda callback: net.fit(x, y, verbose=0, callbacks=[callback(path)])
+    return {"save": lambda: lm.save(net, path), "load": lambda: lm.load(path), "save_weights": lambda: lm.save_weights(net, path), "load_weights": lambda: lm.load_weights(net, path),
+            "save_tensors": lambda: lm.save_tensors(path, {"a": x}), "load_tensors": lambda: lm.load_tensors(path), "load_metadata": lambda: lm.load_metadata(path),
+            "save_file": lambda: lm.nn.save_file(net, path), "load_file": lambda: lm.nn.load_file(path), "Checkpoint": lambda: lm.Checkpoint(path), "summary.Writer": lambda: lm.summary.Writer(path),
+            "plot": lambda: net.plot(path) if path is not None else lm.save(net, None), "export_c": lambda: lm.export_c(net, path, lm.constant(x)), "read_idx": lambda: lm.data.read_idx(path),
+            "read_npy": lambda: lm.data.read_npy(path), "read_csv": lambda: lm.data.read_csv(path),
+            "from_images": lambda: lm.data.Dataset.from_images(path, (4, 4)), "profiler.trace": lambda: lm.profiler.trace(path), "CSVLogger": lambda: fit(lm.nn.CSVLogger),
+            "ModelCheckpoint": lambda: fit(lm.nn.ModelCheckpoint), "TensorBoard": lambda: fit(lm.nn.TensorBoard)}
+
+
+@pytest.mark.parametrize("call", writers("a"))
+def test_a_path_is_a_text_bytes_or_a_path_or_refused_in_plain_words(call):
+    for path in (5, None, ["a"]):
+        with pytest.raises(lm.errors.TypeMismatch, match="(path|dir|folder) is an? (int|NoneType|list)") as caught:
+            writers(path)[call]()
+        assert caught.value.fix == "pass a str or a pathlib.Path"
+    with pytest.raises(lm.errors.InvalidArgument, match="half a character"):
+        writers("a\ud800.svg")[call]()
+
+
+def test_bytes_name_files_too(tmp_path):
+    path = bytes(tmp_path / "weights")
+    lm.save_tensors(path, {"a": lm.ones(2)}, {"made by": "me"})
+    assert lm.load_tensors(path)["a"].tolist() == [1, 1] and lm.load_metadata(path) == {"made by": "me"}
+
+
+def test_a_link_is_named_where_a_file_would_be_written(tmp_path):
+    lm.save_tensors(tmp_path / "real", {"a": lm.ones(2)})
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(lm.errors.BadFile, match="there is a link where a file would be written") as caught:
+        lm.save_tensors(tmp_path / "link", {"a": lm.zeros(2)})
+    assert "realpath" in caught.value.fix
+    with pytest.raises(lm.errors.BadFile, match="there is a folder where a file would be written"):
+        lm.save_tensors(tmp_path, {"a": lm.zeros(2)})
+
+
+@pytest.mark.parametrize("path", ["no/such/folder.csv", ".", "a\0b", "x" * 300])
+def test_a_log_that_cannot_be_written_is_an_error_before_the_first_epoch(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net = lm.nn.Sequential([lm.nn.Dense(1)])
+    net.compile("sgd", "mse")
+    with pytest.raises(lm.errors.BadFile, match="CSVLogger"):
+        net.fit(np.ones((4, 2), "float32"), np.ones((4, 1), "float32"), verbose=0, callbacks=[lm.nn.CSVLogger(path)])
+    assert not net.built

@@ -1,9 +1,9 @@
 """Callbacks of fit()."""
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-import os
 
 from .. import _border, errors, metrics, saving
 from ..progress import verbosity
@@ -148,7 +148,7 @@ class ModelCheckpoint(_Monitor):
     def __init__(self, path, monitor: str = "val_loss", save_best_only: bool = False, mode: str = "auto", verbose: int | bool | str = 0):
         super().__init__(monitor, mode)
         self.verbose = verbosity("ModelCheckpoint", verbose)
-        self.path, self.save_best_only = os.fspath(path), save_best_only
+        self.path, self.save_best_only = errors.path_of("ModelCheckpoint", path), save_best_only
         if not self.path.endswith((".keras", ".safetensors")):
             raise errors.InvalidArgument(f"ModelCheckpoint: the path {errors.shown(self.path)} ends in neither .keras nor .safetensors", why="the ending says what is saved", fix='call it "net.keras"')
 
@@ -169,27 +169,37 @@ class ModelCheckpoint(_Monitor):
 
 
 class CSVLogger(Callback):
-    """Writes a line per epoch to a CSV file: epoch, then the loss and the metrics that are numbers. append: after the lines that are there."""
+    """Writes a line per epoch to a CSV file: epoch, then the loss and the metrics that are numbers. append: after the lines that are there. Raises BadFile, before the first epoch, where
+    the file cannot be written."""
 
     def __init__(self, path, separator: str = ",", append: bool = False):
         if not separator:
             raise errors.InvalidArgument("CSVLogger: separator ''", why="it stands between the fields of a line", fix='pass ","')
-        self.path, self.separator, self.append = os.fspath(path), separator, append
+        self.path, self.separator, self.append = errors.path_of("CSVLogger", path), separator, append
         self._names = None
 
     def on_train_begin(self):
         self._names = None
-        if self.append and os.path.exists(self.path):
-            with open(self.path, encoding="utf-8") as file:
+        with self._opened("a+" if self.append else "w") as file:
+            if self.append:
+                file.seek(0)
                 self._names = file.readline().rstrip("\n").split(self.separator)[1:] or None
 
     def on_epoch_end(self, epoch, logs):
         first = self._names is None
         self._names = self._names or [name for name, value in logs.items() if not isinstance(value, list)]
-        with open(self.path, "w" if first else "a", encoding="utf-8") as file:
+        with self._opened("a") as file:
             if first:
                 print("epoch", *self._names, sep=self.separator, file=file)
             print(epoch, *(logs.get(name, "") for name in self._names), sep=self.separator, file=file)
+
+    @contextlib.contextmanager
+    def _opened(self, mode):
+        try:
+            with open(self.path, mode, encoding="utf-8") as file:
+                yield file
+        except (OSError, ValueError) as problem:
+            raise errors.BadFile("CSVLogger: the file cannot be written", where=f"file '{self.path}'", why=getattr(problem, "strerror", None) or str(problem), fix="pass a file in a folder that can be written") from None
 
 
 def _settable_rate(callback):
@@ -267,7 +277,7 @@ class TensorBoard(Callback):
     """Writes the loss and metrics of every epoch for TensorBoard, by lm.summary.Writer: training under their names, validation with val_ before them."""
 
     def __init__(self, log_dir):
-        self.log_dir = os.fspath(log_dir)
+        self.log_dir = errors.path_of("TensorBoard", log_dir, "log_dir")
 
     def on_train_begin(self):
         from .. import summary

@@ -382,8 +382,8 @@ def _bad(path, what, why):
 
 
 def _path(call, path) -> str:
-    path = os.fspath(path)
-    if not isinstance(path, str) or not path.endswith(".keras"):
+    path = errors.path_of(call, path)
+    if not path.endswith(".keras"):
         raise errors.InvalidArgument(f"{call}: the path {errors.shown(path)} does not end in .keras", why="Keras opens no other", fix='call it "net.keras"')
     return path
 

@@ -21,7 +21,7 @@ def bad(what, why, fix="take the file from where it was made again"):
 
 def read(path, external_data, memory_budget):
     """The checked model of a file."""
-    path = os.fspath(path)
+    path = errors.path_of("lm.onnx.load", path)
     try:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -327,6 +327,7 @@ def read_by(node):
 
 
 def write(path, fn, args, kwargs):
+    path = errors.path_of("lm.onnx.save", path)
     model = model_of(concrete(fn, args, kwargs))
     if model.ByteSize() >= 2 << 30:
         raise errors.InvalidArgument("lm.onnx.save: the model takes 2 GiB or more", why="a file of protobuf is smaller", fix="save the weights with lm.save_weights")
@@ -334,4 +335,4 @@ def write(path, fn, args, kwargs):
         onnx.checker.check_model(model, full_check=False)
     except Exception as error:
         raise errors.InternalError("lm.onnx.save made a graph that onnx.checker refuses", why=str(error).splitlines()[0], fix="please report it") from error
-    _core._replace_file(os.fspath(path), model.SerializeToString(deterministic=True))
+    _core._replace_file(path, model.SerializeToString(deterministic=True))
