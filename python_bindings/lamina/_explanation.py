@@ -26,6 +26,9 @@ class Explanation(str):
         self.predicted_us = sum(predicted) if predicted and None not in predicted else None
         return self
 
+    def __getnewargs__(self):  # for pickle and copy
+        return str.__str__(self), vars(self)
+
     def json(self) -> str:
         """All data except the text."""
         import json  # imported here, because few programs need it

@@ -131,7 +131,28 @@ def _function(f):
     return f.__qualname__ if _is_global(f) else (function, (inner, f._signature, *f._options))
 
 
+# Types of the compiled module that stay in their process: why, and what to do instead.
+_STAY = {
+    _core.ConcreteFunction: ("it is a graph of this process, which no name leads to", "copy or pickle the function that was traced; of a saved program call lm.load once more; lm.save writes graphs to a folder"),
+    _core.data.Dataset: ("its steps are functions and threads of this process", "make it anew where it is needed, in a function"),
+    _core.GradientTape: ("it follows what this thread computes", "make a tape where gradients are needed"),
+    _core.Inspection: ("it describes a graph of this process", "keep what it says as text: str(inspection.optimized)"),
+    _core.device: ("it is a context of this process", "keep the name, and write lm.device(name)"),
+    _core.limits: ("it is a context of this process", "keep its numbers, and write lm.limits(seconds=..., bytes=...)"),
+}
+
+
+def stays(value, why, fix):
+    """The error for an object that a pickle cannot hold, and copy cannot copy."""
+    return errors.TypeMismatch(f"pickle: {errors.a_type(value)} cannot be pickled or copied", why=why, fix=fix)
+
+
+def _stays(value):
+    raise stays(value, *_STAY[type(value)])
+
+
 for _type, _reduce in {
+    **{kind: _stays for kind in _STAY},
     _core.Variable: _variable, _core.TensorSpec: _spec, _core.nn.Initializer: _initializer, _core.Function: _function, type(_core.relu): _compiled, type(_core.Tensor.reshape): _compiled,
     **{kind: _optimizer for kind in vars(_core.optim).values() if isinstance(kind, type)}, **{kind: _loss for kind in vars(_core.losses).values() if isinstance(kind, type)},
     **{kind: _schedule for kind in vars(_core.schedules).values() if isinstance(kind, type)},
@@ -207,6 +228,6 @@ def copied_parts(module, memo) -> dict:
         try:
             parts[name] = copy.deepcopy(value, memo)
         except TypeError as error:
-            raise errors.StateError(f"deepcopy: {module._described()} has {errors.a_type(value)} in '{name.lstrip('_')}', which cannot be copied", why=str(error),
+            raise errors.StateError(f"deepcopy: {module._described()} has {errors.a_type(value)} in '{name.lstrip('_')}', which cannot be copied", why=getattr(error, "why", None) or str(error),
                                     fix="make it when it is first used, or define __deepcopy__ in its class") from None
     return parts

@@ -41,6 +41,11 @@ class Writer:
         self._lock, self._flushed = threading.Lock(), 0.0
         self._write(_events.version(clock.time()))
 
+    def __reduce__(self):
+        from ._pickle import stays
+
+        raise stays(self, "it has an open file", "make a Writer in each process: several write to one folder")
+
     def scalar(self, name: str, value, step: int, time: float | None = None) -> None:
         """One number of a curve: `value` (a number, or a tensor or array of one element) at this step. time: seconds since 1970; by default now."""
         self._event(_events.scalar(_text("scalar", name), _number(name, value)), step, time)
@@ -52,7 +57,7 @@ class Writer:
 
         _text("histogram", name)
         try:
-            array = np.asarray(values.numpy() if hasattr(values, "numpy") else values).ravel().astype(np.float64)
+            array = np.asarray(values.tolist() if str(getattr(values, "dtype", "")) == "bfloat16" else values.numpy() if hasattr(values, "numpy") else values).ravel().astype(np.float64)
         except (TypeError, ValueError):
             raise errors.TypeMismatch(f"summary: the values of '{name}' are {errors.a_type(values)}", why="a histogram counts numbers", fix="pass a tensor, a Variable or an array") from None
         array = array[np.isfinite(array)]

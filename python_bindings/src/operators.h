@@ -44,6 +44,8 @@ PyObject* to_float(const Tensor& t) noexcept;
 PyObject* to_index(const Tensor& t) noexcept;
 nb::object item_of(const Tensor& t);
 nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, nb::handle copy);
+// The elements as nested lists of Python numbers, of every dtype.
+nb::object to_lists(const Tensor& t);
 
 #define LAMINA_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}
 #define LAMINA_OPERATOR_SLOTS                                                                                              \

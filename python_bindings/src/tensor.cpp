@@ -96,6 +96,10 @@ nb::object item_of(const Tensor& t) {
 }
 
 // x.__array__(dtype, copy): without copy=True, if possible, a read-only array on the tensor's own memory.
+nb::object to_lists(const Tensor& t) {
+  return to_numpy(t.dtype() == DType::bf16 ? astype(self_operand(t), DType::f32) : t).attr("tolist")();
+}
+
 nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, nb::handle copy) {
   nb::object array;
   const bool must_copy = !copy.is_none() && nb::cast<bool>(copy);
@@ -168,7 +172,7 @@ void bind_tensor(nb::module_& m) {
           },
           "The only element as a Python complex number.")
       .def(
-          "tolist", [](const Tensor& t) { return to_numpy(t).attr("tolist")(); }, "The elements as nested lists of Python numbers.")
+          "tolist", [](const Tensor& t) { return to_lists(t); }, "The elements as nested lists of Python numbers.")
       .def("__format__",
            [](const nb::object& self, const std::string& spec) {
              const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(as_tensor(self.ptr()));
@@ -179,8 +183,7 @@ void bind_tensor(nb::module_& m) {
       .def("__trunc__", [](nb::handle self) { return nb::int_(self); })
       .def("__reduce__",
            [](const Tensor& t) {
-             const bool half = t.dtype() == DType::bf16;
-             nb::object array = to_numpy(half ? astype(self_operand(t), DType::f32) : t);
+             nb::object array = to_numpy(t.dtype() == DType::bf16 ? astype(self_operand(t), DType::f32) : t);
              return nb::make_tuple(nb::module_::import_("lamina._pickle").attr("tensor"), nb::make_tuple(array, numpy_name(t.dtype())));
            })
       .def(

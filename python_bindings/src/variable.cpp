@@ -144,8 +144,7 @@ void bind_variable(nb::module_& m) {
           "item", [](const Variable& v) { return item_of(v.read(CallSite())); },
           "The only element as a Python number. Raises InvalidArgument when there are several.")
       .def(
-          "tolist", [](const Variable& v) { return to_numpy(v.read(CallSite())).attr("tolist")(); },
-          "The elements as nested lists of Python numbers.")
+          "tolist", [](const Variable& v) { return to_lists(v.read(CallSite())); }, "The elements as nested lists of Python numbers.")
       .def(
           "__array__",
           [](const Variable& v, nb::handle dtype, nb::handle copy) {

@@ -227,3 +227,37 @@ def test_an_optimizer_with_a_schedule_is_copied_and_for_pickle_says_what_to_do(s
     assert again.fit(X, Y, epochs=2, verbose=0).history == one
     with pytest.raises(lm.errors.StateError, match="the learning rate is <lm.optim.schedules."):
         pickle.dumps(net)
+
+
+def test_what_stays_in_its_process_says_what_to_do(tmp_path):
+    f = lm.function(lambda x: x + 1)
+    lm.save(lm.function(lambda x: x * 2, input_signature=[lm.TensorSpec([None])]), tmp_path / "program")
+    holder = nn.Dense(2, name="holder")
+    holder.feed = lm.data.Dataset.range(3)
+    things = [f.get_concrete_function(lm.TensorSpec([2])), lm.data.Dataset.range(3), lm.GradientTape(), lm.inspect(f, lm.ones(2)), lm.device("cpu:0"), lm.limits(seconds=1),
+              lm.summary.Writer(tmp_path / "events"), lm.load(tmp_path / "program")]
+    for thing in things:
+        for through in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(lm.errors.TypeMismatch, match="pickle: an? .* cannot be pickled or copied") as caught:
+                through(thing)
+            assert caught.value.why and caught.value.fix
+    with pytest.raises(lm.errors.StateError, match="deepcopy: holder has a Dataset in 'feed'") as caught:
+        copy.deepcopy(holder)
+    assert caught.value.why == "its steps are functions and threads of this process"
+
+
+@both
+def test_an_explanation_is_copied(through):
+    f = lm.function(lambda x: lm.tanh(x) * 2)
+    explained = f.explain(lm.ones(2))
+    again = through(explained)
+    assert str(again) == str(explained) and again.launches == explained.launches and again.json() == explained.json()
+
+
+def test_half_types_become_lists_and_histograms(tmp_path):
+    values = [0.5, -2.0, float("inf")]
+    for dtype in ("bfloat16", "float16"):
+        assert lm.constant(values, dtype).tolist() == values and lm.Variable(lm.constant([values], dtype)).tolist() == [values]
+    with lm.summary.Writer(tmp_path) as writer:
+        writer.histogram("weights", lm.ones((3, 2), "bfloat16"), 0)
+        writer.scalar("loss", lm.constant(0.5, "bfloat16"), 0)
