@@ -52,12 +52,32 @@ def load(path, custom: dict | None = None):
     if not all(isinstance(name, str) and isinstance(cls, type) for name, cls in custom.items()):
         raise errors.TypeMismatch("load: custom is no dict of classes by name", why="only what the caller passes is used", fix='pass custom={"Policy": Policy}')
     path = errors.path_of("load", path)
+    for _ in range(100):
+        found = _identity(path)
+        try:
+            return _loaded(path, custom)
+        except errors.BadFile:
+            if found == _identity(path):
+                raise  # else another program took its place while it was read
+    raise errors.BadFile("load: the saved program is replaced again and again", where=f"file '{path}'", why="each time another program took its place while it was read", fix="load it when it stays")
+
+
+def _loaded(path, custom):
     if os.path.isfile(path):
         _, reader = _FILES.get(os.path.splitext(path)[1].lower(), ("", ""))
         raise errors.BadFile("load: it is a file", where=f"file '{path}'", why="a saved program is a folder", fix=f"read it by {reader}" if reader else "pass the folder that lm.save wrote")
     if os.path.isdir(path) and not {"program.json", "checksums.json"} & set(os.listdir(path)):
         raise errors.BadFile("load: it holds no saved program", where=f"file '{path}'", why="there is no program.json in it", fix="pass the folder that lm.save wrote")
     return _program().Loader(path, custom).load()
+
+
+def _identity(folder):
+    """What changes when lm.save replaces a folder; None where there is none."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
 def _program():
