@@ -1,7 +1,7 @@
 """Module: Variables, other Modules and traced functions in attributes. What layers and saved programs share."""
 from __future__ import annotations
 
-from . import _border, _core, _pickle, _state, _structure
+from . import _border, _core, _pickle, _state, _structure, errors
 from ._structure import flatten, is_container, unflatten
 
 
@@ -103,7 +103,11 @@ def specs_of(value, open_rows=False):
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
         shape = list(leaf.shape)
-        return _core.TensorSpec(["n", *shape[1:]] if open_rows and shape else shape, leaf.dtype)
+        shape = ["n", *shape[1:]] if open_rows and shape else shape
+        try:
+            return _core.TensorSpec(shape, leaf.dtype)
+        except errors.TypeMismatch:  # a dtype of another library, such as PyTorch's
+            return _core.TensorSpec(shape, _core.constant(leaf).dtype)
 
     leaves, structure = flatten(value)
     return unflatten(structure, map(spec, leaves))

@@ -47,7 +47,7 @@ Tensor tensor_from_array(nb::handle value) {
   // PyTorch's, JAX's: through DLPack, since not all of them give NumPy their memory. The copy is safe from changes in place.
   if (!plain && PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), "__dlpack__") &&
       !nb::isinstance(value, numpy().attr("ndarray")) && !nb::isinstance(value, numpy().attr("generic"))) {
-    const Tensor shared = tensor_from_dlpack(nb::borrow(value));
+    const Tensor shared = tensor_from_dlpack(nb::borrow(value), true);
     return shared.device().kind == DeviceKind::cpu ? constant(shared.data(), shared.type()) : shared;
   }
   for (int attempt = 0;; ++attempt) {

@@ -8,6 +8,7 @@
 
 #include "runtime/core/bools.h"
 #include "runtime/device/buffer.h"
+#include "runtime/device/virtual_gpus.h"
 
 namespace lamina::python {
 namespace {
@@ -51,35 +52,41 @@ Tensor copy_of(const Array& array, const TensorType& type) {
   return Tensor(std::move(buffer), type);
 }
 
-[[noreturn]] void throw_refused(std::string why) {
+[[noreturn]] void throw_refused(std::string why, nb::handle object, bool to_copy) {
   throw Error(ErrorKind::invalid_argument,
-              {.what = "from_dlpack: the array cannot be shared", .why = std::move(why), .fix = "use lm.constant, which copies"});
+              {.what = to_copy ? cat(a_type(object.ptr()), " of another library does not become a tensor")
+                               : "from_dlpack: the array cannot be shared",
+               .where = "",
+               .why = std::move(why),
+               .fix = to_copy ? "let its library convert it first, as PyTorch's detach(), to_dense() and resolve_conj() do"
+                              : "use lm.constant, which copies"});
 }
 
 // Called here rather than by nanobind, which falls back to older protocols. Some libraries support those although they refused (a PyTorch
 // parameter), and the reason would be lost.
-nb::object capsule_of(const nb::object& object) {
+nb::object capsule_of(const nb::object& object, bool to_copy) {
   const nb::object give = object.attr("__dlpack__");
   try {
     return give(nb::arg("max_version") = nb::make_tuple(1, 0));
   } catch (nb::python_error& e) {
-    if (!e.matches(PyExc_TypeError)) throw_refused(cat("its library says: ", nb::str(e.value()).c_str()));
+    if (!e.matches(PyExc_TypeError)) throw_refused(cat("its library says: ", nb::str(e.value()).c_str()), object, to_copy);
   }
   try {
     return give();  // an object older than max_version
   } catch (nb::python_error& e) {
-    throw_refused(cat("its library says: ", nb::str(e.value()).c_str()));
+    throw_refused(cat("its library says: ", nb::str(e.value()).c_str()), object, to_copy);
   }
 }
 
 }  // namespace
 
-Tensor tensor_from_dlpack(const nb::object& object) {
+Tensor tensor_from_dlpack(const nb::object& object, bool to_copy) {
   if (is_tensor(object.ptr())) return as_tensor(object.ptr());
   if (!nb::hasattr(object, "__dlpack__"))
     throw_type_error(cat("from_dlpack: ", a_type(object.ptr()), " has no __dlpack__"), "", "use lm.constant");
   auto array = std::make_shared<Array>();
-  if (!nb::try_cast(capsule_of(object), *array)) throw_refused("what its __dlpack__ returned is no DLPack capsule");
+  if (!nb::try_cast(capsule_of(object, to_copy), *array))
+    throw_refused("what its __dlpack__ returned is no DLPack capsule", object, to_copy);
   TensorType type{from_dlpack(array->dtype()), {}};
   bool contiguous = true;
   int64_t stride = 1;
@@ -187,6 +194,10 @@ nb::object dlpack_capsule(const Tensor& given, nb::handle max_version, nb::handl
     return capsule_of<VersionedTensor>("dltensor_versioned", "used_dltensor_versioned", t, copied ? kCopied : kReadOnly);
   }
   return capsule_of<ManagedTensor>("dltensor", "used_dltensor", t, 0);
+}
+
+nb::tuple dlpack_device(const Tensor& t) {
+  return t.device().kind == DeviceKind::gpu ? nb::make_tuple(2, gpu_number(t.device())) : nb::make_tuple(1, int(t.device().index));
 }
 
 }  // namespace lamina::python

@@ -7,7 +7,6 @@
 #include "graph/functions/shape_functions.h"
 #include "python_bindings/src/dlpack.h"
 #include "python_bindings/src/operators.h"
-#include "runtime/device/virtual_gpus.h"
 
 namespace lamina::python {
 
@@ -193,11 +192,7 @@ void bind_tensor(nb::module_& m) {
           },
           nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
           nb::arg("copy") = nb::none())
-      .def("__dlpack_device__",
-           [](const Tensor& t) {
-             return t.device().kind == DeviceKind::gpu ? nb::make_tuple(2, gpu_number(t.device()))
-                                                       : nb::make_tuple(1, int(t.device().index));
-           })
+      .def("__dlpack_device__", [](const Tensor& t) { return dlpack_device(t); })
       .def(
           "to", [](const Tensor& t, const std::string& device) { return to_python(t.to(parse_device(device))); }, nb::arg("device"),
           "The same values on another device (\"gpu:0\"), also in a traced function; the tensor itself when it is there. Gradients go back "

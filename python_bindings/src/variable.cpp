@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "graph/frontend/device.h"
+#include "python_bindings/src/dlpack.h"
 #include "python_bindings/src/operators.h"
 
 namespace lamina::python {
@@ -152,6 +153,15 @@ void bind_variable(nb::module_& m) {
             return as_array(value, as_tensor(value.ptr()), dtype, copy);
           },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def(
+          "__dlpack__",
+          [](const Variable& v, nb::handle, nb::handle version, nb::handle device, nb::handle copy) {
+            return dlpack_capsule(v.read(CallSite()), version, device,
+                                  copy);  // the value as it is now: a later assignment takes other memory
+          },
+          nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
+          nb::arg("copy") = nb::none())
+      .def("__dlpack_device__", [](const Variable& v) { return dlpack_device(v.read(CallSite())); })
       .def("__trunc__", [](nb::handle self) { return nb::int_(self); })
       .def(
           "__round__", [](const Variable& v, nb::handle digits) { return rounded(Operand(v, CallSite()), digits); },

@@ -221,3 +221,90 @@ def test_jax_computes_with_results():
     ours = jax.dlpack.from_dlpack(lm.softmax(lm.constant(x)))
     np.testing.assert_allclose(np.asarray(jax.jit(lambda a: a.sum(-1))(ours)), np.ones(5), rtol=1e-6)
     np.testing.assert_allclose(lm.from_dlpack(jax.nn.softmax(x)).numpy(), np.asarray(ours), rtol=1e-5)
+
+
+class Foreign:
+    """An array of a library whose dtypes are its own, as PyTorch's are."""
+
+    class Kind:
+        def __repr__(self):
+            return "foreign.float32"
+
+    def __init__(self, array, refuses=None):
+        self.array, self.shape, self.dtype, self.refuses = array, array.shape, Foreign.Kind(), refuses
+
+    def __len__(self):
+        return len(self.array)
+
+    def __getitem__(self, i):
+        return Foreign(self.array[i])
+
+    def __dlpack__(self, **options):
+        return self._given().__dlpack__(**options)
+
+    def __array__(self, dtype=None, copy=None):
+        return self._given()
+
+    def _given(self):
+        if self.refuses:
+            raise RuntimeError(self.refuses)
+        return self.array
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+class Own(lm.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = lm.nn.Dense(2)
+
+    def call(self, x):
+        return self.inner(x) * 2
+
+
+@pytest.mark.parametrize("layer, shape", [
+    (lambda: lm.nn.Dense(2), (2, 3)), (lambda: lm.nn.LSTM(2), (2, 4, 3)), (lambda: lm.nn.BatchNorm(), (2, 3)), (lambda: lm.nn.Flatten(), (2, 3)), (Own, (2, 3)),
+    (lambda: lm.nn.Sequential([lm.nn.Dense(2)]), (2, 3)), (lambda: lm.nn.Model(x := lm.nn.Input((3,)), lm.nn.Dense(1)(x)), (2, 3)),
+])
+def test_layers_take_arrays_of_libraries_with_dtypes_of_their_own(layer, shape):
+    lm.random.set_seed(0)
+    first, x = layer(), np.random.default_rng(0).normal(size=shape).astype("float32")
+    given = first(Foreign(x))  # builds it
+    assert np.array_equal(given.numpy(), first(x).numpy()) and np.array_equal(first(Foreign(x)).numpy(), given.numpy())
+
+
+def test_several_arrays_of_other_libraries():
+    x = np.ones((1, 2, 4), "float32")
+    assert lm.nn.MultiHeadAttention(1, 2)(Foreign(x), Foreign(x)).shape == (1, 2, 4)
+    assert lm.nn.Add()([Foreign(x), Foreign(x)]).numpy().tolist() == (x + x).tolist()
+
+
+def test_what_a_library_does_not_give_away_is_to_be_converted_by_it():
+    held = Foreign(np.ones(2, "float32"), "it requires a gradient")
+    for call in (lm.constant, lambda x: lm.nn.Dense(1)(x), lm.function(lambda x: x * 2)):
+        with pytest.raises(lm.errors.InvalidArgument, match="a Foreign of another library does not become a tensor") as caught:
+            call(held)
+        assert "requires a gradient" in caught.value.why and "lm.constant" not in caught.value.fix and "detach" in caught.value.fix
+    with pytest.raises(lm.errors.InvalidArgument, match="cannot be shared") as caught:
+        lm.from_dlpack(held)
+    assert "lm.constant" in caught.value.fix
+
+
+def test_a_variable_gives_its_value_of_the_moment():
+    v = lm.Variable([1.0, 2.0])
+    before = np.from_dlpack(v)
+    v.assign([5.0, 6.0])
+    assert before.tolist() == [1, 2] and np.from_dlpack(v).tolist() == [5, 6] and v.__dlpack_device__() == (1, 0)
+    assert lm.from_dlpack(v).tolist() == [5, 6]
+
+
+def test_predict_takes_what_fit_takes():
+    class Loader:
+        def __iter__(self):
+            return iter([(np.ones((2, 3), "float32"), np.ones((2, 1), "float32")), (np.zeros((1, 3), "float32"), np.ones((1, 1), "float32"))])
+
+    net = lm.nn.Sequential([lm.nn.Input((3,)), lm.nn.Dense(1)])
+    net.compile("sgd", "mse")
+    net.fit(Loader(), epochs=2, verbose=0)
+    assert net.predict(Loader()).tolist() == net.predict(np.array([[1] * 3, [1] * 3, [0] * 3], "float32")).tolist() and np.isfinite(net.evaluate(Loader()))

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 
 import numpy as np
 import pytest
@@ -582,27 +581,3 @@ def test_specs_choose_the_graph_of_a_loaded_function(tmp_path):
     for length in (2, 3):
         spec = lm.TensorSpec([length])
         assert lm.load(tmp_path / "two").get_concrete_function({"a": spec, "b": spec}).outputs[0].shape == (length,)
-
-
-def test_a_program_is_loaded_while_others_take_its_place(tmp_path):
-    functions = [lm.function(lambda x, k=k: x + k, input_signature=[lm.TensorSpec([2])]) for k in (0.0, 1.0)]
-    lm.save(functions[0], tmp_path / "program")
-    stop, wrong = threading.Event(), []
-
-    def load():
-        while not stop.is_set():
-            try:
-                if lm.load(tmp_path / "program")(lm.zeros(2)).tolist() not in ([0, 0], [1, 1]):
-                    wrong.append("other numbers")
-            except Exception as error:
-                wrong.append(error)
-
-    readers = [threading.Thread(target=load) for _ in range(2)]
-    for one in readers:
-        one.start()
-    for i in range(150):
-        lm.save(functions[i % 2], tmp_path / "program")
-    stop.set()
-    for one in readers:
-        one.join()
-    assert not wrong

@@ -132,14 +132,20 @@ def inputs_of(element):
     return element[0]
 
 
+def loaded(x):
+    """PyTorch's DataLoader, and what is like it, as a Dataset; anything else unchanged."""
+    if isinstance(x, (Dataset, tuple, list, dict, str)) or not hasattr(x, "__iter__") or hasattr(x, "shape"):
+        return x
+    return Dataset.from_generator(x)
+
+
 def made_feed(what, x, y, batch_size, shuffle, weights=None, class_weight=None, steps=None, numbered=False):
     """The Feed of what fit or evaluate was given."""
     if steps is not None:
         errors.in_range(what, "it is a number of batches; left out it is one loop over the data", 1, **{"steps_per_epoch" if what == "fit" else "steps": steps})
         steps = operator.index(steps)
     require_classes(what, class_weight)
-    if y is None and not isinstance(x, (Dataset, tuple, list, dict, str)) and hasattr(x, "__iter__") and not hasattr(x, "shape"):
-        x = Dataset.from_generator(x)  # PyTorch's DataLoader
+    x = loaded(x) if y is None else x
     if isinstance(x, Dataset):
         for name, value in (("y", y), ("sample_weight", weights)):
             if value is not None:

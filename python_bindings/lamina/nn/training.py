@@ -15,7 +15,7 @@ from ..module import contents, parts_of, specs_of
 from ..data import Dataset
 from ..progress import ProgressBar, verbosity
 from .callbacks import CallbackList, History
-from .feeding import cut, inputs_of, made_feed, no_data, require_classes, require_pair, require_rows, with_classes
+from .feeding import cut, inputs_of, made_feed, loaded, no_data, require_classes, require_pair, require_rows, with_classes
 from .launches import Launches
 from .layer import Layer, widened
 from . import masks
@@ -223,7 +223,7 @@ class Training:
     def predict(self, x, *, batch_size: int = 32, verbose: int | bool | str = 0):
         """The outputs for all rows of x, as NumPy arrays. verbose: as for fit.
 
-        x is an array or tensor, a tuple or dict of them, or a Dataset of batches. If a Dataset's elements are tuples, only the inputs are
+        x is an array or tensor, a tuple or dict of them, or a Dataset or PyTorch's DataLoader of batches. If a Dataset's elements are tuples, only the inputs are
         used, which come first, as in fit: (inputs, labels).
         """
         import numpy as np
@@ -231,6 +231,7 @@ class Training:
         self._begin_steps()
         step = self._predict_step or self._run_predict_step
         errors.in_range("predict", "it is the number of rows of a batch", 1, batch_size=batch_size)
+        x = loaded(x)
         require_rows("predict", "x", x)
         verbose, labelled = verbosity("predict", verbose), isinstance(x, Dataset)
         parts, structure = [], None
