@@ -312,7 +312,6 @@ bool reach_memory(Communicator& c, Device device) {
 void all_reduce(const Place& at, const SumOf& sum, const void* leaves, void* result, Subject subject) {
   Communicator& c = at.ranks();
   check_sum("all_reduce", c, sum, subject);
-  const size_t unit = size_of(sum.dtype);
   const CheckedCall call(c, entry_of(sum), subject);
   if (sum.count == 0) return;
   const bool by_library = is_by_library(sum);
