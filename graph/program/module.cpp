@@ -46,7 +46,14 @@ std::vector<Tensor> in_order(const std::string& name, const Module::Graph& graph
                                        .why = cat("it was given ", given.empty() ? "nothing" : given),
                                        .fix = cat("call ", in_words(name, graph))});
   }
-  graph.function->check(out, {});
+  try {
+    graph.function->check(out, {});
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::signature) throw;
+    Error::Parts parts = error.parts;
+    parts.fix = "convert the tensor with astype or reshape, or save the program with another signature";  // it is never traced again
+    throw Error(error.kind, parts);
+  }
   return out;
 }
 

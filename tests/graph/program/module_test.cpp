@@ -102,6 +102,11 @@ TEST(Module, IsTheSameBytesWhenItIsSavedAgain) {
 TEST(Module, SaysWhatItTakes) {
   const Module m = linear();
   EXPECT_EQ(kind_of([&] { m.call("score", {{"rows", ones({1, 2})}}); }), ErrorKind::signature);
+  try {
+    m.call("score", {{"rows", ones({1, 2})}});
+  } catch (const Error& e) {  // a loaded function is never traced again
+    EXPECT_EQ(e.parts.fix, "convert the tensor with astype or reshape, or save the program with another signature");
+  }
   EXPECT_EQ(kind_of([&] { m.call("score", {{"row", ones({1, 3})}}); }), ErrorKind::signature);
   EXPECT_EQ(kind_of([&] { m.call("score", {}); }), ErrorKind::signature);
   EXPECT_EQ(kind_of([&] { m.call("scores", {}); }), ErrorKind::not_found);
