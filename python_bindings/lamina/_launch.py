@@ -49,7 +49,7 @@ def launch(ranks, program, restarts=0, out=None, as_json=False):
     if not program:
         raise errors.InvalidArgument("launch: there is no program", "the command line", fix="write python -m lamina launch -n 4 train.py")
     if ranks < 1 or restarts < 0:
-        raise errors.InvalidArgument(f"launch: -n {ranks} --restarts {restarts}", "the command line", "there is at least one rank, and no negative number of restarts")
+        raise errors.InvalidArgument(f"launch: -n {ranks} --restarts {restarts}", "the command line", "there is at least one rank, and no negative number of restarts", "write python -m lamina launch -n 4 train.py")
     inside = [name for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK") if os.environ.get(name)]
     if inside:
         raise errors.StateError("launch: this process is itself a rank of a job", "the command line", f"{inside[0]} is set", "call it outside of mpirun and srun")

@@ -231,7 +231,8 @@ if len(open({str(count)!r}).read()) < 2: raise ValueError("not yet")
 
 def test_launch_refuses_what_cannot_be_run():
     assert "there is no program" in launched("-n", "2").stderr
-    assert "-n 0" in launched("-n", "0", "train.py").stderr
+    none = launched("-n", "0", "train.py").stderr
+    assert "-n 0" in none and "fix:" in none
     assert "itself a rank" in launched("-n", "2", "train.py", PMIX_RANK="0").stderr
     done = launched("-n", "2", "train.py", PATH="/nowhere")
     assert done.returncode == 1 and "there is no mpirun" in done.stderr
