@@ -137,6 +137,11 @@ void NcclPeers::require_status(int status, const char* call, const std::string& 
   if (!is_started(status)) throw nccl_error(api_, status, call, what, rank_text());
 }
 
+// Of calls that only this process takes part in.
+void NcclPeers::require_done(int status, const char* call, const std::string& what) const {
+  if (status != nccl::kSuccess) throw nccl_error(api_, status, call, what, rank_text());
+}
+
 // Waits until no call is in progress, or until the patience is over.
 void NcclPeers::settle(const char* call, const std::string& what) {
   const Clock::time_point begun = Clock::now();
@@ -259,24 +264,25 @@ void NcclPeers::watch(Stream& stream, const std::string& what) {
 
 std::vector<char*> NcclPeers::window(Stream& stream, size_t bytes, const std::string& what) {
   std::vector<char*> out;
-  start(stream, what, [&] { out = make_window(stream, bytes, what); });
+  start(stream, what, [&] { out = make_window(bytes, what); });
   return out;
 }
 
-std::vector<char*> NcclPeers::make_window(Stream& stream, size_t bytes, const std::string& what) {
+std::vector<char*> NcclPeers::make_window(size_t bytes, const std::string& what) {
   if (!stopping_.backend) stopping_ = backend_.create_stream(join_.device);
   const size_t room = (bytes + kWindowAlignment - 1) / kWindowAlignment * kWindowAlignment;
   Window& made = windows_.emplace_back();
-  require_status(api_.mem_alloc(&made.data, room), "ncclMemAlloc", what);
+  require_done(api_.mem_alloc(&made.data, room), "ncclMemAlloc", what);
   const std::vector<char> zeros(room);
-  backend_.copy(stream, made.data, zeros.data(), room, CopyKind::to_device);
-  backend_.synchronize(stream);
+  // Not on the caller's stream: it may wait for a rank that has gone, and this thread keeps the watching one from looking.
+  backend_.copy(stopping_, made.data, zeros.data(), room, CopyKind::to_device);
+  backend_.synchronize(stopping_);
   require_status(api_.register_window(communicator_, made.data, room, &made.handle, nccl::kSymmetric), "ncclCommWindowRegister", what);
   settle("ncclCommWindowRegister", what);
   std::vector<char*> out;
   for (int rank = 0; rank < join_.ranks && made.handle; ++rank) {
     void* at = made.data;  // NCCL has another address for this rank's own
-    if (rank != join_.rank) require_status(api_.peer_pointer(made.handle, 0, rank, &at), "ncclGetPeerDevicePointer", what);
+    if (rank != join_.rank) require_done(api_.peer_pointer(made.handle, 0, rank, &at), "ncclGetPeerDevicePointer", what);
     if (!at) return {};
     out.push_back(static_cast<char*>(at));
   }

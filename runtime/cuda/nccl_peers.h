@@ -50,10 +50,11 @@ class NcclPeers final : public Peers {
     void* data = nullptr;
     void* handle = nullptr;  // NCCL's
   };
-  std::vector<char*> make_window(Stream& stream, size_t bytes, const std::string& what);
+  std::vector<char*> make_window(size_t bytes, const std::string& what);
   void stop_kernels() noexcept;
   void start(Stream& stream, const std::string& what, const std::function<void()>& calls);
   void require_status(int status, const char* call, const std::string& what) const;
+  void require_done(int status, const char* call, const std::string& what) const;
   void settle(const char* call, const std::string& what);
   bool is_ready(const char* call, const std::string& what);
   std::optional<Error> late(Clock::time_point begun, bool& warned, const std::string& what) const;
