@@ -56,8 +56,8 @@ BARS = {
     ("section_kernel", "sm_100"): (202, 304, 1024, 477, 39624, [4787, 213, 2074, 686, 773, 390, 2218]),
 }
 # Cycles and instructions of one warp (section_steps.py): counted. On an H200 a layer takes 840 cycles.
-WAYS = {("forward", "sm_80"): (517, 185), ("forward", "sm_90a"): (490, 188), ("gradient", "sm_80"): (458, 137), ("gradient", "sm_90a"): (485, 139),
-        ("more rows", "sm_80"): (532, 272), ("more rows", "sm_90a"): (542, 274), ("chain", "sm_80"): (1943, 236), ("chain", "sm_90a"): (2028, 249),
+WAYS = {("forward", "sm_80"): (517, 185), ("forward", "sm_90a"): (493, 188), ("gradient", "sm_80"): (458, 137), ("gradient", "sm_90a"): (469, 139),
+        ("more rows", "sm_80"): (532, 272), ("more rows", "sm_90a"): (530, 274), ("chain", "sm_80"): (1943, 236), ("chain", "sm_90a"): (2026, 249),
         ("known chain", "sm_80"): (672, 118), ("known chain", "sm_90a"): (768, 138), ("first piece", "sm_80"): (416, 119), ("first piece", "sm_90a"): (462, 139),
         ("fetch", "sm_80"): (359, 89), ("fetch", "sm_90a"): (395, 107),
         ("step", "sm_80"): (656, 117), ("step", "sm_90a"): (708, 126), ("loss", "sm_80"): (2195, 353), ("loss", "sm_90a"): (2323, 377),
