@@ -14,7 +14,7 @@ PlanMutator::PlanMutator(BlockPlan plan, Flat flat) : plan_(std::move(plan)), fl
 const std::vector<std::string>& PlanMutator::kinds() {
   static const std::vector<std::string> all{"wait removed",    "count changed", "wait moved",    "wait for another counter",
                                             "arrival removed", "arrival moved", "steps swapped", "operand moved",
-                                            "meeting dropped", "chain changed"};
+                                            "meeting dropped", "chain changed", "sum changed"};
   return all;
 }
 
@@ -22,7 +22,7 @@ std::string PlanMutator::mutate(std::mt19937& random) {
   constexpr std::string (PlanMutator::* all[])(std::mt19937&) = {
       &PlanMutator::remove_wait,    &PlanMutator::change_count, &PlanMutator::move_wait,  &PlanMutator::retarget_wait,
       &PlanMutator::remove_arrival, &PlanMutator::move_arrival, &PlanMutator::swap_steps, &PlanMutator::move_slot,
-      &PlanMutator::drop_meeting,   &PlanMutator::change_chain};
+      &PlanMutator::drop_meeting,   &PlanMutator::change_chain, &PlanMutator::change_sum};
   kind = random() % std::size(all);
   const std::string done = (this->*all[kind])(random);
   write();
@@ -160,6 +160,40 @@ std::string PlanMutator::change_chain(std::mt19937& random) {
   const int place = 1 + int(random() % unsigned(first.chain - 1));
   steps_[size_t(links[size_t(place)])].chain = first.chain - place, first.chain = place;
   return cat("step ", links[size_t(place)], ": cut from the chain of step ", i);
+}
+
+// One number of a step that sums over ranks, or of what it finds in windows.
+std::string PlanMutator::change_sum(std::mt19937& random) {
+  const int i = pick_step(random, [](const BlockStep& s) { return is_of_ranks(s.kind); });
+  if (i < 0) return "";
+  BlockStep& s = steps_[size_t(i)];
+  auto* const values = reinterpret_cast<BlockSum*>(plan_.bytes.data() + plan_.program.sums_at);
+  BlockSum& sum = values[s.k];
+  BlockRoot& root =
+      reinterpret_cast<BlockRoot*>(plan_.bytes.data() + plan_.program.roots_at)[sum.first_root + int(random() % unsigned(sum.roots))];
+  struct Number {
+    const char* name;
+    int32_t* at;
+  };
+  const Number numbers[] = {{"value", &s.k},
+                            {"chunks", &s.rows},
+                            {"elements", &s.n},
+                            {"chunks of each", &s.each},
+                            {"first block", &s.first_block},
+                            {"roots of the step", &s.extras},
+                            {"window", &sum.window},
+                            {"ranks", &sum.ranks},
+                            {"first root", &sum.first_root},
+                            {"roots", &sum.roots},
+                            {"flag", &sum.flag},
+                            {"flags", &sum.flags},
+                            {"rank of a root", &root.rank},
+                            {"number of a root", &root.number},
+                            {"joins of a root", &root.joins}};
+  const Number& n = numbers[random() % std::size(numbers)];
+  const int before = *n.at;
+  *n.at += random() % 2 ? 1 : -1;
+  return cat("step ", i, ": ", n.name, ' ', *n.at, " instead of ", before);
 }
 
 void PlanMutator::write() {

@@ -115,12 +115,12 @@ class Job {
   const section::Flat flat_of(int rank) const { return trials_[size_t(rank)]->flat(); }
 
   // Some steps from the start. A rank's step begins when its own one before has ended.
-  void run() {
+  void run(int count = int(kSteps)) {
     std::vector<std::function<void()>> steps;
     for (int r = 0; r < ranks_; ++r)
-      steps.push_back([&, r] {
+      steps.push_back([&, r, count] {
         trials_[size_t(r)]->run_blocks(*sections_[size_t(r)]);
-        for (int step = 1; step < kSteps; ++step) trials_[size_t(r)]->go_on(*sections_[size_t(r)]);
+        for (int step = 1; step < count; ++step) trials_[size_t(r)]->go_on(*sections_[size_t(r)]);
       });
     emulation::run_together(steps);
   }
