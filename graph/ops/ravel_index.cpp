@@ -57,6 +57,7 @@ constinit const ir::OpDef def::ravel_index{
     .batch = batch_ravel_index,
     .cpu = kernel_ravel_index<On::cpu>,
     .cuda = kernel_ravel_index<On::gpu>,
+    .can_fail = true,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
     .doc = "integer places along axes of some lengths as places (i64) in the flattened axes",

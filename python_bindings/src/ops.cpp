@@ -42,8 +42,8 @@ TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::
   const DType d = dtype_or(dtype, integers ? DType::i32 : DType::f32);
   auto number = [](nb::handle h) { return nb::cast<double>(nb::float_(h)); };
   auto integer = [](nb::handle h) { return nb::cast<int64_t>(nb::int_(h)); };
-  if (integers && !is_floating(d)) return to_python(arange(integer(first), integer(last), integer(step), d));
-  const Tensor numbers = arange(number(first), number(last), number(step), d);
+  if (integers && !is_floating(d)) return to_python(arange(integer(first), integer(last), integer(step), d, CallSite()));
+  const Tensor numbers = arange(number(first), number(last), number(step), d, CallSite());
   if (!is_floating(d) || !(is_recorded(first) || is_recorded(step))) return to_python(numbers);
   const Operand places(arange(0, double(numbers.size()), 1, d), CallSite());
   const Operand way(mul(places, Operand(astype(to_operand(step), d), CallSite())), CallSite());

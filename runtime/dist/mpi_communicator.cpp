@@ -58,8 +58,11 @@ class OverMpi final : public MpiCommunicator {
     std::vector<void*> addresses(static_cast<size_t>(size()));
     int shared = 0;
     if (mpi_.share(bytes, addresses.data(), &shared)) end_job(why_failed(), -1);
+    std::vector<char> on_ranks(addresses.size());
+    const char on_this = char(shared);
+    all_gather(&on_this, on_ranks.data(), 1);
     std::vector<char*> out;
-    if (shared)
+    if (std::find(on_ranks.begin(), on_ranks.end(), 0) == on_ranks.end())
       for (void* address : addresses) out.push_back(static_cast<char*>(address));
     return out;
   }

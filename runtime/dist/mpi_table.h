@@ -26,8 +26,8 @@ struct LaminaMpi {
   int (*broadcast)(void* data, size_t bytes, int root, void** request);
   int (*barrier)(void** request);
   int (*sum)(void* data, size_t count, int is_double, void** request);  // MPI_Iallreduce in place
-  // Collective, and waits: memory of this many bytes of each rank, which all ranks reach. *shared is 0 where ranks are on several hosts.
-  // What a rank wrote before a barrier, all read behind it.
+  // Collective, and waits: memory of this many bytes of each rank, which all ranks reach. *shared is 0 where ranks are on several hosts, or
+  // this rank has got none. What a rank wrote before a barrier, all read behind it.
   int (*share)(size_t bytes, void** of_ranks, int* shared);
   int (*test)(void* request, int* ended);
   // Messages of the control thread, on a communicator of their own. A message to a rank that has not taken the last eight is not sent.

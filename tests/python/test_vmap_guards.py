@@ -46,6 +46,12 @@ def nested(x):
     return x[2]
 
 
+def at_two_places(x):
+    i = lm.astype(x[0], "int32")
+    table = lm.reshape(lm.arange(6, dtype="float32"), (2, 3))
+    return lm.cond(i < 2, lambda: table[i, lm.astype(x[1], "int32")] * 2.0, lambda: x[2])
+
+
 def scattered(x):
     if x[0] < 2:
         return lm.sum(lm.zeros(3).at[lm.astype(x[0], "int32")].add(x[1]) * x)
@@ -55,6 +61,7 @@ def scattered(x):
 ROWS = {
     index_while: [[1.0, 1, 0], [1, 1, 1], [0, 1, 1]], taken: [[0.0, 5, 7], [1, 5, 7], [9, 5, 7]], chased: [[0.0, 1, 0], [1, 2, 0], [-5, 3, 0], [3, 1, 0]],
     solved: [[1.0, 2, 3], [4, 5, 6], [100, 8, 9], [0.1, 0, 0]], factored: [[0.0, 1, 2], [3, 4, 5], [1, 3, 3], [6, 2, 2]],
+    at_two_places: [[0.0, 2, 7], [1, 0, 7], [9, 50, 7], [2, -9, 5]],
     nested: [[1.0, 2, 1], [-1, 2, 9], [3, -1, 9], [0, 0, 5]], scattered: [[0.0, 1, 2], [1, 5, 3], [7, 2, 2], [5, 2, 2]],
 }
 

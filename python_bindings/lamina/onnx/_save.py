@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ast
 import operator
-import os
 
 import numpy as np
 import onnx

@@ -126,16 +126,13 @@ int share(size_t bytes, void** of_ranks, int* shared) {
   if (const int error = MPI_Comm_split_type(data, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here)) return noted(error);
   MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
   MPI_Comm_size(here, &ranks_here);
-  int all_here = ranks_here == ranks;
   void* own = nullptr;
-  if (const int error = MPI_Allreduce(MPI_IN_PLACE, &all_here, 1, MPI_INT, MPI_MIN, data)) return noted(error);
-  if (all_here) {
+  if (ranks_here == ranks) {         // as every rank finds
     MPI_Info apart = MPI_INFO_NULL;  // each rank's memory has pages of its own
     MPI_Info_create(&apart);
     MPI_Info_set(apart, "alloc_shared_noncontig", "true");
-    int made = MPI_Win_allocate_shared(MPI_Aint(bytes), 1, apart, here, &own, &memory) == MPI_SUCCESS;
+    *shared = MPI_Win_allocate_shared(MPI_Aint(bytes), 1, apart, here, &own, &memory) == MPI_SUCCESS;
     MPI_Info_free(&apart);
-    if (const int error = MPI_Allreduce(&made, shared, 1, MPI_INT, MPI_MIN, data)) return noted(error);
   }
   MPI_Comm_free(&here);
   if (!*shared) {

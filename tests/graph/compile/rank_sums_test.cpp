@@ -109,7 +109,9 @@ TEST(RankSums, GradientsHaveBlocksOfTheirOwn) {
           ++gradients;
           EXPECT_GE(s.first_block, plan.spines) << ranks << " ranks\n" << section::print(plan);
         }
-        if (is_product(s.kind)) EXPECT_EQ(s.waits, 0) << ranks << " ranks\n" << section::print(plan);
+        if (is_product(s.kind)) {
+          EXPECT_EQ(s.waits, 0) << ranks << " ranks\n" << section::print(plan);
+        }
       }
       EXPECT_EQ(gradients, 2);
     }
