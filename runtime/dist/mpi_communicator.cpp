@@ -1,5 +1,7 @@
 #include "runtime/dist/mpi_communicator.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -16,6 +18,12 @@ std::string why_of(const LaminaMpi& mpi) {
   char text[512] = "";
   mpi.why(text, sizeof text);
   return text;
+}
+
+// Whether the host's memory for processes has this many bytes left: that of a container may be small.
+bool has_shared_memory(size_t bytes) {
+  struct statvfs place;
+  return statvfs("/dev/shm", &place) == 0 && uint64_t(place.f_bavail) * place.f_frsize >= bytes;
 }
 
 class OverMpi final : public MpiCommunicator {
@@ -56,13 +64,17 @@ class OverMpi final : public MpiCommunicator {
 
   std::vector<char*> share(size_t bytes) override {
     std::vector<void*> addresses(static_cast<size_t>(size()));
+    const auto on_all = [&](bool here) {
+      std::vector<char> all(addresses.size());
+      const char own = here;
+      all_gather(&own, all.data(), 1);
+      return std::find(all.begin(), all.end(), 0) == all.end();
+    };
+    if (!on_all(has_shared_memory(2 * bytes * addresses.size()))) return {};  // Open MPI's other ranks would wait for ever
     int shared = 0;
     if (mpi_.share(bytes, addresses.data(), &shared)) end_job(why_failed(), -1);
-    std::vector<char> on_ranks(addresses.size());
-    const char on_this = char(shared);
-    all_gather(&on_this, on_ranks.data(), 1);
     std::vector<char*> out;
-    if (std::find(on_ranks.begin(), on_ranks.end(), 0) == on_ranks.end())
+    if (on_all(shared))
       for (void* address : addresses) out.push_back(static_cast<char*>(address));
     return out;
   }

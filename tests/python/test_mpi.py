@@ -18,6 +18,19 @@ def test_mpi_passes_the_conformance_suite(ranks, tmp_path):
     assert job.code == 0 and f"13 cases on {ranks} ranks" in job.output, job.output
 
 
+def why_no_small_memory():
+    done = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=4m", "none", "/dev/shm"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) if shutil.which("unshare") else None
+    return "" if done and done.returncode == 0 else "this user may not mount a small /dev/shm"
+
+
+@pytest.mark.skipif(bool(why_no_small_memory()), reason=why_no_small_memory())
+def test_a_host_with_little_shared_memory_sends_messages(tmp_path):
+    """As in a container. Open MPI gives one rank an error there, and lets the others wait for ever."""
+    job = f"mount -t tmpfs -o size=4m none /dev/shm && exec mpirun -n 2 --oversubscribe --allow-run-as-root {PROGRAM} suite"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", job], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, timeout=100, env=environment())
+    assert done.returncode == 0 and "13 cases on 2 ranks" in done.stdout, done.stdout
+
+
 MPICH = PROGRAM.replace("lamina_mpi_tests", "lamina_mpich_tests")
 
 
