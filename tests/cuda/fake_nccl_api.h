@@ -41,13 +41,14 @@ inline int register_window(void* communicator, void* data, size_t bytes, void** 
   const auto of_all = [&](const auto& each) {
     int count = 0;
     for (const auto& [handle, w] : f.windows.registered)
-      if (const FakeNccl::Comm& other = f.comms[w.communicator]; other.id == comm->id && w.number == comm->windows - 1)
-        ++count, each(other, w);
+      if (const auto other = f.comms.find(w.communicator);  // unless it was aborted
+          other != f.comms.end() && other->second.id == comm->id && w.number == comm->windows - 1)
+        ++count, each(other->second, w);
     return count;
   };
   if (of_all([&](const FakeNccl::Comm&, const FakeWindows::Window& w) { f.expect(w.bytes == bytes, "windows of different lengths"); }) ==
       comm->ranks)
-    of_all([&](const FakeNccl::Comm&, const FakeWindows::Window& w) { f.comms[w.communicator].state = nccl::kSuccess; });
+    of_all([&](FakeNccl::Comm& other, const FakeWindows::Window&) { other.state = nccl::kSuccess; });
   return status;
 }
 inline int deregister_window(void* communicator, void* window) {
@@ -63,10 +64,12 @@ inline int peer_pointer(void* window, size_t offset, int peer, void** data) {
   std::lock_guard lock(f.mutex);
   if (const int status = f.call("ncclGetPeerDevicePointer")) return status;
   const FakeWindows::Window own = f.windows.registered[window];
+  const auto mine = f.comms.find(own.communicator);
   *data = nullptr;
   for (const auto& [handle, w] : f.windows.registered)
-    if (const FakeNccl::Comm& other = f.comms[w.communicator];
-        other.id == f.comms[own.communicator].id && other.rank == peer && w.number == own.number)
+    if (const auto other = f.comms.find(w.communicator);  // unless it was aborted
+        mine != f.comms.end() && other != f.comms.end() && other->second.id == mine->second.id && other->second.rank == peer &&
+        w.number == own.number)
       *data = f.windows.reach ? static_cast<char*>(w.data) + offset : nullptr;
   return 0;
 }

@@ -181,6 +181,7 @@ class NcclFaults : public CudaRanks {
         return out;
       };
       OnGpu added(r.stream, four(1));
+      std::vector<char*> window;
       const int next = (r.c.rank() + 1) % kRanks, previous = (r.c.rank() + kRanks - 1) % kRanks;
       exec::Executor executor(one_instruction([&](Stream&) {
         r.peers->broadcast(r.stream, moved.data(), 16, 2, "broadcast of 'b'");
@@ -188,8 +189,11 @@ class NcclFaults : public CudaRanks {
         r.peers->exchange(r.stream, std::vector<Transfer>{to_rank(next, own.data(), 16), from_rank(previous, got.data(), 16)},
                           "exchange of 'e'");
         r.peers->sum(r.stream, DType::f32, added.data(), 4, "sum of 's'");
+        window = r.peers->window(r.stream, 100, "window of 'w'");
       }));
       executor.run({}, {});
+      r.c.barrier();  // all have the addresses before one's memory goes
+      EXPECT_EQ(std::set<char*>(window.begin(), window.end()).size(), size_t(kRanks));
       EXPECT_EQ(all.bytes(), std::vector<char>(48, 1));
       EXPECT_EQ(got.bytes(), std::vector<char>(16, 1));
       EXPECT_EQ(added.bytes(), four(kRanks));
@@ -201,9 +205,11 @@ class NcclFaults : public CudaRanks {
 TEST_F(NcclFaults, EveryFailingCallIsAnErrorOnItsRankAndEndsAll) {
   run_life();
   const std::map<std::string, int> counts = fake().counts;
-  const std::set<std::string> never_in_progress{"ncclGetUniqueId", "ncclCommGetAsyncError", "ncclGroupStart"};
-  const std::set<std::string> at_the_end{"ncclCommFinalize", "ncclCommDestroy"};  // of a destructor, which throws nothing
-  EXPECT_EQ(counts.size(), 13u) << "twelve functions and the communicators' state";
+  const std::set<std::string> never_in_progress{"ncclGetUniqueId", "ncclCommGetAsyncError", "ncclGroupStart", "ncclMemAlloc",
+                                                "ncclGetPeerDevicePointer"};
+  const std::set<std::string> at_the_end{"ncclCommFinalize", "ncclCommDestroy", "ncclCommWindowDeregister",
+                                         "ncclMemFree"};  // of a destructor, which throws nothing
+  EXPECT_EQ(counts.size(), 18u) << "seventeen functions and the communicators' state";
   for (const auto& [call, times] : counts)
     for (const int nth : {1, 2, 3})
       for (const int status : kNcclResults) {
@@ -231,7 +237,8 @@ TEST_F(NcclFaults, EveryFailingCallIsAnErrorOnItsRankAndEndsAll) {
           EXPECT_NE(e.parts.why.find(cat("(", status, ")")), std::string::npos) << e.parts.why;
           EXPECT_FALSE(e.parts.fix.empty());
         }
-        EXPECT_EQ(fake().alive(), 0u) << "a rank is neither destroyed nor aborted";
+        EXPECT_EQ(fake().alive(), 0u) << "a rank is neither destroyed nor aborted, or memory of windows is kept: " << fake().comms.size()
+                                      << ", " << fake().windows.memory.size();
         EXPECT_EQ(fake().created, fake().destroyed + fake().aborted) << "or twice";
         EXPECT_EQ(fake().complaints, std::vector<std::string>{});
         if (HasFailure()) return;
