@@ -25,7 +25,7 @@ Tensor tensor(const std::vector<T>& values, const Shape& shape, CallSite at = st
 }
 template <class T>
 Tensor tensor(const std::vector<T>& values) {
-  return tensor(values, Shape{int64_t(values.size())}, CallSite());
+  return tensor(values, Shape{Dim(int64_t(values.size()))}, CallSite());
 }
 LAMINA_API Tensor scalar(double x, DType dtype = DType::f32, CallSite at = std::source_location::current());
 LAMINA_API Tensor scalar_i(int64_t n, DType dtype = DType::i32, CallSite at = std::source_location::current());
