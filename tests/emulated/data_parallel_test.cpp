@@ -27,7 +27,7 @@ namespace {
 using kernels::cuda::Buffer;
 
 // GPUs of ranks that are threads. A launch runs when each rank has one.
-class GpusOfRanks final : public Backend, public JoinsPeers {
+class GpusOfRanks final : public tests::WithoutStreams, public JoinsPeers {
  public:
   explicit GpusOfRanks(int ranks) : ranks_(ranks), together_(ranks), gpus_(size_t(ranks)) { replace_backend(DeviceKind::gpu, this); }
   ~GpusOfRanks() override { replace_backend(DeviceKind::gpu, nullptr); }
@@ -38,13 +38,6 @@ class GpusOfRanks final : public Backend, public JoinsPeers {
   int device_count() override { return ranks_; }
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device device) override { return memory_.properties(device); }
-  Stream default_stream(Device device) override { return {this, device, nullptr}; }
-  Stream create_stream(Device device) override { return {this, device, nullptr}; }
-  void destroy_stream(Stream&) override {}
-  Event create_event(Device) override { return {this, nullptr}; }
-  void destroy_event(Event&) override {}
-  void record(Stream&, Event&) override {}
-  void wait(Stream&, Event&) override {}
   void synchronize(Stream& stream) override {
     if (std::optional<Error> error = of(stream).log.take(of(stream).fault)) throw *error;
   }

@@ -7,7 +7,19 @@
 
 namespace lamina::tests {
 
-class EmulatedBackend final : public Backend {
+// A device whose streams run everything at once.
+class WithoutStreams : public Backend {
+ public:
+  Stream default_stream(Device device) override { return {this, device, nullptr}; }
+  Stream create_stream(Device device) override { return {this, device, nullptr}; }
+  void destroy_stream(Stream&) override {}
+  Event create_event(Device) override { return {this, nullptr}; }
+  void destroy_event(Event&) override {}
+  void record(Stream&, Event&) override {}
+  void wait(Stream&, Event&) override {}
+};
+
+class EmulatedBackend final : public WithoutStreams {
  public:
   static EmulatedBackend& one();
 
@@ -16,13 +28,6 @@ class EmulatedBackend final : public Backend {
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device) override;
 
-  Stream default_stream(Device device) override { return {this, device, nullptr}; }
-  Stream create_stream(Device device) override { return {this, device, nullptr}; }
-  void destroy_stream(Stream&) override {}
-  Event create_event(Device) override { return {this, nullptr}; }
-  void destroy_event(Event&) override {}
-  void record(Stream&, Event&) override {}
-  void wait(Stream&, Event&) override {}
   void synchronize(Stream&) override;
 
   void* allocate(Stream&, size_t bytes) override;

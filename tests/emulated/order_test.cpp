@@ -163,7 +163,7 @@ TEST_F(EmulatedOrder, LongRowsTakeFewLaunches) {
 }
 
 // Counts requests, and fails the last one.
-class FullBackend final : public Backend {
+class FullBackend final : public WithoutStreams {
  public:
   int asked = 0, most = 1 << 30;
   void* allocate(Stream& stream, size_t bytes) override {
@@ -175,13 +175,6 @@ class FullBackend final : public Backend {
   int device_count() override { return 1; }
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device device) override { return own.properties(device); }
-  Stream default_stream(Device device) override { return {this, device, nullptr}; }
-  Stream create_stream(Device device) override { return {this, device, nullptr}; }
-  void destroy_stream(Stream&) override {}
-  Event create_event(Device) override { return {this, nullptr}; }
-  void destroy_event(Event&) override {}
-  void record(Stream&, Event&) override {}
-  void wait(Stream&, Event&) override {}
   void synchronize(Stream& stream) override { own.synchronize(stream); }
   void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override { own.copy(stream, to, from, bytes, kind); }
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override {
