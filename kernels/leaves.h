@@ -2,9 +2,13 @@
 // each.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace lamina::kernels {
+
+inline constexpr int64_t kMostLeaves = 64;
+inline constexpr size_t kMostWithLeaves = 120;  // inputs of a step and leaves: a kernel has room for so many operands
 
 constexpr int64_t first_row_of_leaf(int64_t rows, int64_t leaves, int64_t leaf) {
   return leaf * (rows / leaves) + std::min(leaf, rows % leaves);

@@ -33,8 +33,6 @@ namespace lamina::ops {
 namespace {
 
 constexpr const char* kDenseUpdateName = "dense_update";
-constexpr int64_t kMostLeaves = 64;
-constexpr size_t kMostWithLeaves = 120;  // inputs and leaves: a kernel has room for so many operands
 
 using section::Activation;
 using section::Broadcast;
@@ -133,11 +131,13 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
   require_same_dtype(op, x, dz);
   require_models(op, dz, x, true);
   if (dense_rows(x) != dense_rows(dz)) throw does_not_fit(op, x, dz, cat("x has ", dense_rows(x), " rows and dz ", dense_rows(dz)), "");
-  if (leaves < 1 || leaves > kMostLeaves || (leaves > 1 && (dz.rank() != 2 || !dense_rows(dz).known() || dense_rows(dz).number() < leaves)))
+  if (leaves < 1 || leaves > kernels::kMostLeaves ||
+      (leaves > 1 && (dz.rank() != 2 || !dense_rows(dz).known() || dense_rows(dz).number() < leaves)))
     throw bad(cat(leaves, " leaves of ", dz),
-              cat("a batch has 1 to ", kMostLeaves, " leaves, each of one row at least, and is no stack of models"));
-  if (leaves > 1 && call.in.size() + size_t(leaves) > kMostWithLeaves)
-    throw bad(cat(call.in.size(), " inputs and ", leaves, " leaves"), cat("a region takes fewer than ", kMostWithLeaves, " values"));
+              cat("a batch has 1 to ", kernels::kMostLeaves, " leaves, each of one row at least, and is no stack of models"));
+  if (leaves > 1 && call.in.size() + size_t(leaves) > kernels::kMostWithLeaves)
+    throw bad(cat(call.in.size(), " inputs and ", leaves, " leaves"),
+              cat("a region takes fewer than ", kernels::kMostWithLeaves, " values"));
   std::vector<TensorType> out;
   const Half halves[] = {{*call.regions[0], 2, size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(x), columns_of(dz)})}},
                          {*call.regions[1],

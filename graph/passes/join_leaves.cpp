@@ -9,9 +9,6 @@
 namespace lamina::passes {
 namespace {
 
-constexpr size_t kMostOperands = 100;  // of a step
-constexpr int64_t kMostLeaves = 64;    // that dense_update takes
-
 struct Rows {
   int64_t begin = 0, end = 0;
 };
@@ -118,7 +115,7 @@ class Joins {
   void find(int i) {
     const Node& node = g_[i];
     if ((!is(node, ops::def::fused_elementwise) && node.op->scalar_op < 0) || (node.device && node.device->kind != DeviceKind::cpu) ||
-        node.inputs.size() > kMostOperands)
+        node.inputs.size() + 2 > kernels::kMostWithLeaves)  // and x and dz
       return;
     Join join;
     std::vector<std::pair<int64_t, size_t>> order;  // first row and input
@@ -130,7 +127,7 @@ class Joins {
       else
         join.extras.push_back(k);
     }
-    if (order.size() < 2 || int64_t(order.size()) > kMostLeaves) return;
+    if (order.size() < 2 || int64_t(order.size()) > kernels::kMostLeaves) return;
     std::sort(order.begin(), order.end());
     for (const auto& [row, k] : order) join.leaves.push_back(k), join.of_leaves.push_back(found[k]);
     const Leaf &first = join.of_leaves.front(), &last = join.of_leaves.back();
