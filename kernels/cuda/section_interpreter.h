@@ -30,7 +30,9 @@ LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
     if (section::is_of_ranks(s.kind)) return run_sum(b.arguments, b.current);
   }
   bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
-  const Rows models = b.models_of(s);
+  Rows models = b.models_of(s);
+  if constexpr (of_ranks)
+    if (const int leaf = leaf_of(s); leaf >= 0) models = {leaf, leaf + 1};
   const StepKind kind = s.kind;  // read again behind each barrier, shared memory would cost more
   for (b.model = models.begin; b.model < models.end; ++b.model) {
     switch (kind) {

@@ -214,6 +214,11 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
   if (with_bias) update_bias<of_ranks>(b, s, column, warp_index() == 0 ? columns : 0, db);
 }
 
+// The leaf whose rows this block shares with its neighbours; -1: it has whole leaves, or none. Only a kernel of ranks has such.
+LAMINA_DEVICE int leaf_of(const BlockStep& s) {
+  return s.partition == Partition::models && s.neighbours > 1 ? (int(block_index()) - s.first_block) / s.neighbours : -1;
+}
+
 // A function of its own: inlined, its tiles would leave the rest of the kernel too few registers. By values, since what it is given by
 // reference would be read by generic loads. current: of the block's records.
 template <bool of_ranks>
@@ -223,11 +228,17 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
   const BlockStep& s = b.step();
   const bool by_models = s.partition == Partition::models;
   const int number = by_models ? 0 : int(block_index()) - s.first_block, parts = by_models ? 1 : section::parts_of(s),
-            part = s.column_parts == 1 ? number : number / s.column_parts;
+            part = s.neighbours == 1 ? number : number / s.neighbours;
   Operands o{.x = b.in<const float>(s, 0), .dz = b.in<const float>(s, 1), .batch = s.rows, .k = s.k, .n = s.n};
-  const Rows mine = by_models ? Rows{0, o.k} : section::share(o.k, s.each, part, parts);
-  const section::Share<int> columns = section::update_columns(s, number - part * s.column_parts);
-  const bool has_bias = s.has_bias && part == parts - 1;
+  Rows mine = by_models ? Rows{0, o.k} : section::share(o.k, s.each, part, parts);
+  section::Share<int> columns = section::update_columns(s, number - part * s.neighbours);
+  bool has_bias = s.has_bias && part == parts - 1;
+  if constexpr (of_ranks)
+    if (const int leaf = leaf_of(s); leaf >= 0) {
+      const int neighbour = int(block_index()) - s.first_block - leaf * s.neighbours;
+      mine = section::share(o.k, neighbour, s.neighbours), columns = {0, o.n};
+      has_bias = s.has_bias && neighbour == s.neighbours - 1;
+    }
   const bool with_tiles = has_bias && s.code >= 0 && !mine.empty() && o.n > 1 && o.batch > 0;
   if (s.code >= 0) {
     if (s.descent_w >= 0)

@@ -12,7 +12,7 @@ class Part {
   Part(const BlockPlaces& places, const BlockStep& step, int block, std::vector<BlockAccess>& out)
       : places_(places), s_(step), part_(block - step.first_block), out_(out) {
     const bool by_models = s_.partition == Partition::models;
-    models_ = by_models ? share<int64_t>(s_.replicas, part_, s_.blocks) : Span{0, 1};
+    models_ = by_models ? share<int64_t>(s_.replicas, part_ / s_.neighbours, parts_of(s_)) : Span{0, 1};
     rows_ = by_models || s_.partition == Partition::one ? Span{0, s_.rows} : share<int64_t>(s_.rows, part_, s_.blocks);
   }
 
@@ -85,16 +85,17 @@ class Part {
   }
 
   void update() {
-    const bool alone = s_.partition == Partition::models;
-    const int part = alone ? 0 : part_ / s_.column_parts, parts = alone ? 1 : parts_of(s_);
-    const Share<int> own = update_columns(s_, alone ? 0 : part_ % s_.column_parts);
+    const bool by_models = s_.partition == Partition::models;
+    const int neighbour = part_ % s_.neighbours;
+    const int part = by_models ? neighbour : part_ / s_.neighbours, parts = by_models ? s_.neighbours : parts_of(s_);
+    const Share<int> own = by_models ? Share<int>{0, s_.n} : update_columns(s_, neighbour);
     const Span rows = share<int64_t>(s_.k, part, parts), columns{own.begin, own.end};
     int results = 0;
     if (s_.code >= 0) {
       results = s_.announces >= 0 ? 0 : places_.codes[s_.code + 3];
       if (!rows.empty() && !columns.empty()) read(0, {0, int64_t(s_.rows) * s_.k}), read(1, {0, int64_t(s_.rows) * s_.n});
       // Rows that are whole are one stretch of bytes.
-      const int64_t step = s_.column_parts > 1 ? 1 : std::max<int64_t>(rows.size(), 1);
+      const int64_t step = own.size() < s_.n ? 1 : std::max<int64_t>(rows.size(), 1);
       for (int64_t row = rows.begin; row < rows.end; row += step) {
         const Span elements{row * s_.n + columns.begin, (row + step - 1) * s_.n + columns.end};
         for (int i = 0; i < s_.extras; ++i) read_broadcast(2 + i, elements, s_.n);

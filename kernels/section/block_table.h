@@ -103,12 +103,14 @@ struct BlockStep {
   LinkKind link = LinkKind::none;
   Activation link_activation = Activation::none;
   int8_t known = kInterpreted, known2 = kInterpreted;  // what code and code2 are
-  int32_t each = 0;          // what each part has at least: models, rows of an update's weights or rows of the batch. A GPU divides slowly
-  int32_t column_parts = 1;  // of an update's weights. So many neighbouring blocks share the same rows
+  int32_t each = 0;  // what each part has at least: models, rows of an update's weights or rows of the batch. A GPU divides slowly
+  // So many neighbouring blocks have the same part of an update: rows of the weights, whose columns they share; where a kernel of ranks
+  // has a leaf for each part, this leaf, whose rows they share.
+  int32_t neighbours = 1;
   int32_t announces = -1, announces2 = -1;  // an update: values of sums over ranks that its results are. They go to windows
 };
 LAMINA_SCALAR constexpr bool announces(const BlockStep& s) { return s.kind == StepKind::announce || s.announces >= 0 || s.announces2 >= 0; }
-LAMINA_SCALAR constexpr int parts_of(const BlockStep& s) { return s.column_parts == 1 ? s.blocks : s.blocks / s.column_parts; }
+LAMINA_SCALAR constexpr int parts_of(const BlockStep& s) { return s.neighbours == 1 ? s.blocks : s.blocks / s.neighbours; }
 // What the parts share.
 constexpr int shared_count(const BlockStep& s) {
   if (s.partition == Partition::models) return s.replicas;
@@ -116,8 +118,8 @@ constexpr int shared_count(const BlockStep& s) {
 }
 // The columns of an update's weights that a part has: whole tiles.
 LAMINA_SCALAR constexpr Share<int> update_columns(const BlockStep& s, int part) {
-  if (s.column_parts == 1) return {0, s.n};
-  const Share<int> tiles = share((s.n + kUpdateColumns - 1) / kUpdateColumns, part, s.column_parts);
+  if (s.neighbours == 1) return {0, s.n};
+  const Share<int> tiles = share((s.n + kUpdateColumns - 1) / kUpdateColumns, part, s.neighbours);
   const int end = tiles.end * kUpdateColumns;
   return {tiles.begin * kUpdateColumns, end < s.n ? end : s.n};
 }

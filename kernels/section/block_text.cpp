@@ -58,7 +58,7 @@ std::string print(const BlockPlan& plan) {
       for (const int value : {s.announces, s.announces2})
         if (value >= 0) out += cat(' ', value);
     }
-    if (s.column_parts > 1) out += cat(", of which ", s.column_parts, " share the same rows");
+    if (s.neighbours > 1) out += cat(", of which ", s.neighbours, " share the same ", s.partition == Partition::models ? "leaf" : "rows");
     if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
     if (has_code(s) && s.link == LinkKind::none) out += cat(" by ", how(s));
     if (s.signal >= 0) out += cat(" raises ", s.signal);

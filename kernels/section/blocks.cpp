@@ -103,7 +103,7 @@ class Planner {
     // No more helpers than the work justifies.
     int64_t wanted = 0;
     for (const Step& s : table_.steps)
-      if (is_update(s) || is_leaf_update(s)) wanted += blocks_worth(s);
+      if (is_update(s) || is_leaf_update(s)) wanted += worth(s);
     last_turn_ = table_.steps.size();
     for (size_t i = 0; i < table_.steps.size(); ++i)
       if (table_.steps[i].kind == StepKind::loop) last_turn_ = i;
@@ -112,6 +112,7 @@ class Planner {
   }
   // Gradients of a batch's shards, which are summed.
   bool is_leaf_update(const Step& s) const { return s.kind == StepKind::dense_update && s.partition == Partition::models && !ensemble_; }
+  int64_t worth(const Step& s) const { return is_leaf_update(s) && table_.sums.empty() ? s.replicas : blocks_worth(s); }
   // A product shared by tiles may also be cut into rows: any cut gives the same bits.
   static bool by_rows(const Step& s) { return s.partition == Partition::rows || (s.partition == Partition::tiles && !is_update(s)); }
   void assign(const Step& s, size_t number, BlockStep& out) {
@@ -129,9 +130,10 @@ class Planner {
       out.blocks = models_;
     } else if (is_update(s) || is_leaf_update(s)) {
       if (plan_.helpers == 0) return;
-      int blocks = int(std::min<int64_t>(plan_.helpers, blocks_worth(s)));
-      out.column_parts = int32_t(std::min<int64_t>(column_tiles(s), blocks));
-      blocks -= blocks % out.column_parts;
+      int blocks = int(std::min<int64_t>(plan_.helpers, worth(s)));
+      out.neighbours = is_leaf_update(s) ? std::max(1, blocks / s.replicas) : int32_t(std::min<int64_t>(column_tiles(s), blocks));
+      if (is_leaf_update(s)) blocks = std::min(blocks, s.replicas * out.neighbours);
+      blocks -= blocks % out.neighbours;
       if (next_helper_ + blocks > plan_.helpers) next_helper_ = 0;
       out.first_block = plan_.spines + next_helper_, out.blocks = blocks;
       next_helper_ += blocks;
@@ -234,17 +236,21 @@ class Planner {
 
   // --- which block waits for which ---
   static bool same_blocks(const BlockStep& a, const BlockStep& b) { return a.first_block == b.first_block && a.blocks == b.blocks; }
+  // Part i of both belongs to the same block.
+  static bool shared_alike(const BlockStep& a, const BlockStep& b) {
+    const bool by_models = a.partition == Partition::models && b.partition == Partition::models;
+    return same_blocks(a, b) && !(by_models && std::max(a.neighbours, b.neighbours) > 1);
+  }
 
   // Whether b, which comes later, may only start a part after other blocks have finished all of a.
   bool must_wait(size_t a, size_t b) {
     const BlockStep &first = plan_.steps[a], &second = plan_.steps[b];
-    const bool same = same_blocks(first, second);
-    if (same && first.blocks == 1) return false;
+    const bool alike = shared_alike(first, second);
+    if (alike && first.blocks == 1) return false;
     for (const Access& x : accesses_[a])
       for (const Access& y : accesses_[b])
-        // Part i of both belongs to the same block only if they are shared alike.
-        if (same ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
-                 : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]))
+        if (alike ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
+                  : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]))
           return true;
     return false;
   }
@@ -391,8 +397,12 @@ const char* why_not(const TableWithLoops& table) {
 }  // namespace
 
 int64_t blocks_worth(const Step& s) {
-  if (s.kind == StepKind::dense_update && s.partition == Partition::models) return s.replicas;
-  if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows) * column_tiles(s);
+  if (s.kind == StepKind::dense_update) {
+    const bool by_models = s.partition == Partition::models;
+    const int rows = by_models ? 2 * kUpdateRows : kUpdateRows;  // leaves keep many blocks busy, and large tiles take less time in all
+    const int64_t tiles = s.code < 0 ? 1 : std::max<int64_t>(1, (s.k + rows - 1) / rows);
+    return tiles * (by_models ? s.replicas : column_tiles(s));
+  }
   if (is_of_ranks(s.kind)) return s.rows;
   constexpr int64_t worth_a_block = 5120;  // elements
   return std::clamp<int64_t>(int64_t(s.rows) * s.n / worth_a_block, 1, 16);

@@ -122,9 +122,10 @@ class PlanValidator {
     require(same, cat(step_text(int(i)), " is not the table's"));
     require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks,
             cat(step_text(int(i)), " belongs to blocks that are not there"));
-    require(s.column_parts == 1 || (s.kind == StepKind::dense_update && s.partition == Partition::tiles && s.column_parts > 1 &&
-                                    s.blocks % s.column_parts == 0),
-            cat(step_text(int(i)), " shares no columns"));
+    const bool by_tiles = s.partition == Partition::tiles, by_leaf = s.partition == Partition::models && parts_of(s) == s.replicas;
+    require(s.neighbours == 1 ||
+                (s.kind == StepKind::dense_update && (by_tiles || by_leaf) && s.neighbours > 1 && s.blocks % s.neighbours == 0),
+            cat(step_text(int(i)), " has parts that blocks cannot share"));
     require(s.each == shared_count(s) / parts_of(s), cat(step_text(int(i)), " shares other rows"));
     require(s.kind != StepKind::loop || (s.blocks == p_.blocks && s.code == t.code && s.waits == 0 && s.signal < 0),
             cat(step_text(int(i)), " is not all blocks'"));

@@ -357,7 +357,7 @@ TEST(Section, SharesUpdatesByRowsAndColumns) {
     std::set<std::pair<int, int>> shares;  // parts of rows, parts of columns
     for (const int blocks : {4, 5, 7, 12, 24}) {
       for (const section::BlockStep& s : trial.plan(blocks)->plan.steps)
-        if (s.kind == section::StepKind::dense_update) shares.insert({section::parts_of(s), s.column_parts});
+        if (s.kind == section::StepKind::dense_update) shares.insert({section::parts_of(s), s.neighbours});
       expect_same_within(trial, blocks);
     }
     std::string text;
