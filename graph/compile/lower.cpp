@@ -498,16 +498,15 @@ class Lowering {
     for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = lifetimes[i].offset;
     return bytes;
   }
-  static constexpr int64_t kSmall = 64 * 1024;
-  static constexpr int64_t kMuch = int64_t{256} << 20;            // 400 layers of 64 and 1,000 rows have 200 MB
-  static constexpr int64_t kSmallOnOneStream = int64_t{1} << 20;  // 100 models' temporaries of 20 rows of 64 are half of it
   // On a GPU, reusing memory waits for all blocks that used it: batch rows would wait for the updates of earlier layers, and an ensemble's
-  // updates could not move behind its products. Small temporaries therefore get memory of their own, unless it adds up to too much.
+  // updates could not move behind its products. Small temporaries therefore get memory of their own, unless it adds up to too much: 100
+  // models' temporaries of 20 rows of 64 have half a megabyte each, those of 400 layers of 1,000 rows 200 MB in all.
+  static constexpr int64_t kSmall = int64_t{1} << 20, kMuch = int64_t{256} << 20;
   static int64_t plan_apart(std::vector<Lifetime>& lifetimes, int64_t shared_bytes) {
     int64_t sum = 0;
     std::vector<Lifetime> apart = lifetimes;
     for (Lifetime& l : apart)
-      if (l.bytes <= kSmallOnOneStream) l.last = kEnd, sum += l.bytes;
+      if (l.bytes <= kSmall) l.last = kEnd, sum += l.bytes;
     if (sum > kMuch) return shared_bytes;
     const int64_t bytes = plan_memory(apart);
     for (size_t i = 0; i < lifetimes.size(); ++i) lifetimes[i].offset = apart[i].offset;

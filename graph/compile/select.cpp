@@ -56,10 +56,11 @@ bool makes_nothing(const Node& node) {
 
 const char* why_in_no_section(const ir::SectionStep& step, const section::Nested* nested, Device device) {
   if (device.kind == DeviceKind::gpu && !section::block_runner()) return "this build has no section kernel for GPUs";
-  // A section's product runs on the blocks that have its rows, a product of its own on the whole card.
+  // A section's product runs on the blocks that have its rows, a product of its own on the whole card, and begins later. By the model
+  // (graph/cost/predict.cpp) steps of layers of 64, 128 and 256 take equally long both ways at twice what the library is for.
   const section::Step& s = step.step;
   if ((section::is_product(s.kind) || s.kind == section::StepKind::dense_update) &&
-      double(s.rows) * s.k * s.n >= std::max(kLeastMultiplyAdds, least_multiply_adds(Setting::cublaslt)))
+      double(s.rows) * s.k * s.n >= std::max(2 * kLeastMultiplyAdds, least_multiply_adds(Setting::cublaslt)))
     return "its product is large enough for cuBLASLt";
   return section::why_not_on_blocks(step.codes, step.step, nested);
 }

@@ -482,7 +482,7 @@ TEST(Section, UpdatesOfAllLayersAreOneSection) {
       return cost;
     });
     const auto program =
-        compile::compile(passes::optimize(step.concrete(patterned({1024, 64}, 0.02f)).graph()).graph,
+        compile::compile(passes::optimize(step.concrete(patterned({2048, 64}, 0.02f)).graph()).graph,
                          {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
     std::string names;
     for (const exec::Instruction& i : program->instructions) names += i.name + "; ";
@@ -514,7 +514,7 @@ TEST(Section, UpdatesBesideOtherStepsHaveBlocksOfTheirOwn) {
     return cost;
   });
   const auto program =
-      compile::compile(passes::optimize(step.concrete(patterned({1024, 64}, 0.02f)).graph()).graph,
+      compile::compile(passes::optimize(step.concrete(patterned({2048, 64}, 0.02f)).graph()).graph,
                        {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
   int updates = 0;
   for (const exec::Instruction& i : program->instructions) {
