@@ -166,7 +166,7 @@ std::string why_unseen(const TapeRecord& tape, const Source& source, std::span<c
 
 std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Source> sources,
                                            std::span<const Tensor> output_gradients, CallSite at, std::vector<std::string>* unseen) {
-  TapeRecord& r = *record_;
+  TapeRecord& r = record();
   if (!output_gradients.empty() && output_gradients.size() != targets.size())
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat("GradientTape: ", output_gradients.size(), " output gradients for ", targets.size(), " targets"),
@@ -188,7 +188,7 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
 }
 
 std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const Source> sources, CallSite at) {
-  TapeRecord& r = *record_;
+  TapeRecord& r = record();
   begin(std::span(&target, 1), at);
   Pause pause(r);
   AskAgain unless_done(r);

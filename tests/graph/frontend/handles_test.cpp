@@ -1,6 +1,7 @@
 // What holds state by reference stays usable after a move; empty std::functions and null names are refused.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -69,6 +70,7 @@ TEST(Handles, MovedFromTapesAndPassesSaySo) {
   EXPECT_EQ(kind_of([&] { tape.stop(); }), ErrorKind::state);
   EXPECT_EQ(kind_of([&] { tape.reset(); }), ErrorKind::state);
   EXPECT_EQ(kind_of([&] { tape.gradient(x, x); }), ErrorKind::state);
+  EXPECT_EQ(kind_of([&] { tape.jacobian(x, std::array{Source(x)}); }), ErrorKind::state);
   EXPECT_EQ(kind_of([&] { tape.stop_recording(); }), ErrorKind::state);
 
   data::Dataset::Pass pass = data::Dataset::range(3).pass();
