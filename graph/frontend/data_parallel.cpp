@@ -32,6 +32,7 @@ struct WholeBatchScope {
   WholeBatchScope() { ++whole_batches; }
   ~WholeBatchScope() { --whole_batches; }
 };
+thread_local bool all_whole = false;
 
 int64_t axis_of(const VmapArgument& a) { return *a.axis < 0 ? *a.axis + a.tensor.rank() : *a.axis; }
 
@@ -182,10 +183,12 @@ void compare_with_one_rank(const std::string& name, int64_t ranks, const ir::Gra
 
 bool in_whole_batch() {
   Trace* around = Trace::current();
-  if (!around || whole_batches == 0) return false;
-  around->by_rows = true;  // it means something else on a rank's rows
+  if (!all_whole && (!around || whole_batches == 0)) return false;
+  if (around) around->by_rows = true;  // it means something else on a rank's rows
   return true;
 }
+
+bool take_all_as_whole(bool whole) { return std::exchange(all_whole, whole); }
 
 int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapArgument> arguments, CallSite at) {
   const std::string& name = options.name;
@@ -309,12 +312,15 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   return in_graph_call(c, [&] { return replay(own.graph, inputs, trace->variables); });
 }
 
-Explanation explain_rank(const ConcreteFunction& whole, int64_t rows, const cost::Ranks& ranks) {
+Explanation explain_rank(const ConcreteFunction& whole, int64_t rows, std::span<const MapAxis> axes, const cost::Ranks& ranks) {
   const ir::Graph& g = whole.graph();
   const size_t arguments = whole.inputs().size();
   std::vector<ir::Cut> cuts(g.inputs.size());
-  for (size_t i = 0; i < arguments; ++i)
-    if (const Shape& shape = g.type(g.inputs[i]).shape; !shape.empty() && shape[0] == Dim(rows)) cuts[i] = {0, 1};
+  for (size_t i = 0; i < arguments; ++i) {
+    const Shape& shape = g.type(g.inputs[i]).shape;
+    const MapAxis axis = i < axes.size() ? axes[i] : !shape.empty() && shape[0] == Dim(rows) ? MapAxis(0) : MapAxis();
+    if (axis) cuts[i] = {int(*axis < 0 ? *axis + int64_t(shape.size()) : *axis), 1};
+  }
   auto trace = std::make_shared<Trace>(whole.name(), ranks.device);
   trace->graph = passes::cut_rows(g, {.rows = rows,
                                       .shards = std::max<int64_t>(kDefaultShards, ranks.count),

@@ -26,6 +26,8 @@ struct DataParallelOptions {
 
 // Whether this thread traces a function of a whole batch. There data_parallel(f) is f.
 LAMINA_API bool in_whole_batch();
+// data_parallel(f) is f on this thread, for plans of ranks that are not there. Returns what held before.
+LAMINA_API bool take_all_as_whole(bool whole);
 // How many rows all ranks have together. Every rank calls it, before the same call. Throws collective, on all ranks, when a rank does not
 // have its part of the batch or calls something else.
 LAMINA_API int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapArgument> arguments, CallSite at);
@@ -37,8 +39,8 @@ LAMINA_API std::vector<Tensor> call_by_rows(const DataParallelOptions& options, 
                                             std::vector<passes::GatheredRows>* gathered = nullptr);
 
 // The first of these ranks' part of a step, which was traced for a whole batch of `rows` rows: planned for devices that need not be there.
-// Tensors with so many rows are cut.
-LAMINA_API Explanation explain_rank(const ConcreteFunction& whole, int64_t rows, const cost::Ranks& ranks);
+// axes: of the rows, in each argument; for those beyond it, tensors with so many rows are cut.
+LAMINA_API Explanation explain_rank(const ConcreteFunction& whole, int64_t rows, std::span<const MapAxis> axes, const cost::Ranks& ranks);
 
 template <class F>
 class DataParallel {

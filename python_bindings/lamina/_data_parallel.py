@@ -7,7 +7,7 @@ import weakref
 
 from . import _border, _core, errors
 from ._callee import callee
-from .vmap import _fill, _Given, _map, _Result
+from .vmap import _fill, _Given, _map, _parameter_names, _Result
 
 
 _notes = weakref.WeakKeyDictionary()  # DataParallel -> the ops for which its last trace gathers rows. Not an attribute: a trace changes nothing that a loop around it would carry
@@ -73,9 +73,25 @@ class DataParallel:
         return _join().rows_of_batch(self._name, given.tensors, given.axes, given.names, self._shards, self._buckets, self._devices)
 
     def __call__(self, *args, **kwargs):
-        if _core.distributed.in_whole_batch():  # a step that calls another one
-            return callee(self._fn)(*args, **kwargs)
+        if _core.distributed.in_whole_batch():  # a step that calls another one, or a plan of ranks that are not there
+            if not _core.executing_eagerly():
+                return callee(self._fn)(*args, **kwargs)
+            whole, tensors = self._whole(args, kwargs)
+            return whole(*tensors)
         return self._function(self._rows(self._given(args, kwargs)[0]), args, kwargs)
+
+    def _whole(self, args, kwargs):
+        """The function of whole batches as one of the tensors among the arguments, and these tensors."""
+        given, values, named = self._given(args, kwargs)
+
+        def whole(*tensors):
+            return callee(self._fn)(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
+
+        whole.__name__ = self._name
+        whole._axes = given.axes  # of the rows, for lamina._ranks_model
+        from . import function
+
+        return function(whole), given.tensors
 
     def _whole_batch(self, rows, args, kwargs):
         given, values, named = self._given(args, kwargs)
@@ -91,9 +107,15 @@ class DataParallel:
         return _fill(result.structure, tensors)
 
     def explain(self, *args, **kwargs) -> str:
-        """How a call of these arguments runs: the batch, its ranks, and the ops for which rows are gathered; then the graph and its kernels."""
+        """How a call of these arguments runs: the batch, its ranks, and the ops for which rows are gathered; then the graph and its kernels. device, count and hosts, unless
+        they are names of the function's own arguments, plan for GPUs that need not be there, as in lm.function: with count the arguments are the whole batch of that many ranks."""
+        of_function = _parameter_names(self._fn)
+        planned = {name: kwargs.pop(name) for name in ("device", "count", "hosts") if name in kwargs and name not in of_function}
+        if "count" in planned or "hosts" in planned:
+            whole, tensors = self._whole(args, kwargs)
+            return whole.explain(*tensors, **planned)
         rows = self._rows(self._given(args, kwargs)[0])
-        text = str(self._function.explain(rows, args, kwargs))
+        text = str(self._function.explain(rows, args, kwargs, **planned))
         size = _join().size()
         on = ", ".join(self._devices) if self._devices else f"{size} rank" + "s" * (size > 1)
         lines = [f"data parallel: {rows} rows in {self._shards} shards on {on}"]

@@ -25,23 +25,28 @@ def explain(function, args, kwargs, device, count, hosts):
         raise errors.InvalidArgument(f"explain: {count} ranks cannot be spread over {hosts} hosts", why="each host has the same number", fix="pass a multiple of hosts as count")
     leaves, structure = flatten((args, kwargs))
     shapes = [list(getattr(leaf, "shape", ())) for leaf in leaves]
-    rows = next((shape[0] for shape in shapes if shape), None)
+    axes = getattr(function.__wrapped__, "_axes", None)  # of a data_parallel function
+    rows = next((shape[axis] for shape, axis in zip(shapes, axes or [0] * len(shapes)) if shape and axis is not None), None)
     if not isinstance(rows, int) or rows < count:
         raise errors.InvalidArgument("explain: no argument has rows" if rows is None else f"explain: {rows} rows cannot be cut for {count} ranks",
-                                     why="a batch is cut along the first axis of the first array and of those of the same length", fix="pass the whole batch of all ranks")
+                                     why="each rank has at least one row of the batch, which is the arguments' first axis where in_axes says no other",
+                                     fix="pass the whole batch of all ranks")
     mine = -(-rows // count)
-    cut = [_core.TensorSpec([mine, *shape[1:]], _core.constant(leaf).dtype)
-           if shape and shape[0] == rows else leaf for leaf, shape in zip(leaves, shapes)]
+    each = axes or [0 if shape and shape[0] == rows else None for shape in shapes]
+    cut = [leaf if axis is None else _core.TensorSpec(_with_rows(shape, axis, mine), _core.constant(leaf).dtype) for leaf, shape, axis in zip(leaves, shapes, each)]
     own_args, own_kwargs = unflatten(structure, cut)
-    whole = function.explain(*args, **kwargs, device=device)
-    alone = function.explain(*own_args, **own_kwargs, device=device)
-    own = alone if count == 1 else _core.distributed.explain_rank(function.get_concrete_function(*args, **kwargs), rows, device, count, hosts)
+    with _whole_batches():
+        whole = function.explain(*args, **kwargs, device=device)
+        alone = function.explain(*own_args, **own_kwargs, device=device)
+        own = alone if count == 1 else _core.distributed.explain_rank(function.get_concrete_function(*args, **kwargs), rows, axes or [], device, count, hosts)
+        assigned = function.get_concrete_function(*own_args, **own_kwargs)._assigned
     exchanges = sum(launch["name"].startswith("all_") for launch in own.launches)
-    trained = [v for v in function.get_concrete_function(*own_args, **own_kwargs)._assigned if v.trainable and not re.match("u?int|bool", str(v.dtype))]
+    trained = [v for v in assigned if v.trainable and not re.match("u?int|bool", str(v.dtype))]
     gradients = [float(_elements(v.shape) * _bytes_each(v.dtype)) for v in reversed(trained)]
     in_launch = any("from all ranks: value" in detail for launch in own.launches for detail in launch["details"])
     joined, ways = _core.distributed.modelled_steps(device, count, hosts, alone.modelled_us, gradients if count > 1 else [], in_launch)
-    best = min(ways, key=lambda way: way[2])
+    best = own.modelled_us if in_launch else min(way[2] for way in ways)  # what would run
+    faster = "ranks" if best < whole.modelled_us else "one device"
     lines = [f"{joined}; every time here is modelled: launches by what one H200 showed, links as published",
              f"  rows: {rows}, {mine} a rank; gradients: {sum(gradients):,.0f} bytes of {len(gradients)} Variables",
              f"  launches a rank and step: {len(own.launches)}" + (", which sums over the ranks, too" if in_launch and not exchanges else f", of which {exchanges} exchange sums or rows" if exchanges else ""),
@@ -50,12 +55,29 @@ def explain(function, args, kwargs, device, count, hosts):
               for name, sums, us, exposed in ways]
     if in_launch:
         lines.append(f"  the program below, as planned: {own.modelled_us:.1f} us modelled, of which {max(own.modelled_us - alone.modelled_us, 0):.1f} us exposed communication modelled")
-    lines.append(f"  {f'{count} ranks are' if best[2] < whole.modelled_us else 'one device is'} faster, {max(best[2], whole.modelled_us) / min(best[2], whole.modelled_us):.2f} times as modelled")
+    if count > 1:
+        lines.append(f"  {f'{count} ranks are' if faster == 'ranks' else 'one device is'} faster, {max(best, whole.modelled_us) / min(best, whole.modelled_us):.2f} times as modelled")
     made = type(own)("\n".join(lines) + "\n\nthe program of one rank\n" + own, {k: v for k, v in vars(own).items() if k != "predicted_us"} | {
         "ranks": {"joined": joined, "count": count, "hosts": hosts, "rows": rows, "rows_of_a_rank": mine, "gradient_bytes": sum(gradients), "one_device_us": whole.modelled_us,
-                  "ways": [dict(zip(("name", "sums", "step_us", "exposed_us"), way)) for way in ways], "faster": "ranks" if best[2] < whole.modelled_us else "one device"}})
+                  "ways": [dict(zip(("name", "sums", "step_us", "exposed_us"), way)) for way in ways], "faster": faster}})
     made.summary = "\n".join(lines)
     return made
+
+
+@contextlib.contextmanager
+def _whole_batches():
+    """A data_parallel function is the function of the whole batch: its graph is cut here, for ranks that are not there."""
+    before = _core.distributed.take_all_as_whole(True)
+    try:
+        yield
+    finally:
+        _core.distributed.take_all_as_whole(before)
+
+
+def _with_rows(shape, axis, rows):
+    out = list(shape)
+    out[axis] = rows
+    return out
 
 
 def _elements(shape):
@@ -94,7 +116,7 @@ def first_step(path, arguments):
     sys.path.insert(0, folder)
     _core._before_call(look)
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), _whole_batches():
             runpy.run_path(path, run_name="__main__")
     except _Step as step:
         return step.call

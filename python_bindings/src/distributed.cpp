@@ -132,6 +132,8 @@ void bind_collectives(nb::module_& m) {
       },
       nb::arg("x"), nb::arg("routes"), nb::arg("name"));
   m.def("in_whole_batch", [] { return dist::in_whole_batch(); }, "Whether a function of a whole batch is being traced.");
+  m.def("take_all_as_whole", &dist::take_all_as_whole, nb::arg("whole"),
+        "data_parallel(f) is f from now on, or no longer. Returns what held before.");
   m.def(
       "rows_of_batch",
       [](const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes, const std::vector<std::string>& names,
@@ -256,10 +258,12 @@ void bind_distributed(nb::module_& root) {
       "modelled. in_launch: whether a step's launch sums by itself.");
   m.def(
       "explain_rank",
-      [](nb::handle function, int64_t rows, const std::string& device, int count, int hosts) {
-        return to_python(dist::explain_rank(*instance<Concrete>(function).function, rows, {parse_device(device), count, hosts}));
+      [](nb::handle function, int64_t rows, const std::vector<std::optional<int64_t>>& axes, const std::string& device, int count,
+         int hosts) {
+        const cost::Ranks ranks{parse_device(device), count, hosts};
+        return to_python(dist::explain_rank(*instance<Concrete>(function).function, rows, axes, ranks));
       },
-      nb::arg("function"), nb::arg("rows"), nb::arg("device"), nb::arg("count"), nb::arg("hosts"),
+      nb::arg("function"), nb::arg("rows"), nb::arg("axes"), nb::arg("device"), nb::arg("count"), nb::arg("hosts"),
       "The Explanation of the first rank's part of a step that was traced for a whole batch.");
   m.def(
       "measured_sums",

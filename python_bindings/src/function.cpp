@@ -11,6 +11,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "graph/frontend/data_parallel.h"
 #include "graph/frontend/device.h"
 #include "python_bindings/src/function_calls.h"
 #include "python_bindings/src/live_captures.h"
@@ -18,6 +19,7 @@
 #include "python_bindings/src/trace_warnings.h"
 #include "python_bindings/src/trainable.h"
 #include "python_bindings/src/training_flag.h"
+#include "runtime/dist/world.h"
 
 namespace lamina::python {
 namespace {
@@ -173,8 +175,8 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
   State& state = *self->state;
   Function& known = function_of(self, prepared.flat.tensor_names);
   std::optional<uint64_t> ranks;
-  if (runs && known.by_rows()) {
-    ReleasedGil release;
+  if (known.by_rows() && (runs || distributed::in_whole_batch() || distributed::current().size() == 1)) {
+    ReleasedGil release;  // else other ranks, which may not be here, would be asked
     ranks = known.ranks_of(prepared.arguments());
   }
   if (ConcreteFunction* found = known.find(prepared.arguments(ranks))) return found->shared_from_this();

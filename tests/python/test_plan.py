@@ -48,7 +48,7 @@ TEXT = """\
   sums by NCCL beside the backward pass, 32 sums: 135.4 us modelled, of which 21.7 us exposed communication modelled
   one sum by NCCL after the backward pass, 1 sum: 143.9 us modelled, of which 30.3 us exposed communication modelled
   the program below, as planned: 127.3 us modelled, of which 13.7 us exposed communication modelled
-  8 ranks are faster, 6.38 times as modelled
+  8 ranks are faster, 5.95 times as modelled
 
 the program of one rank
 """
@@ -100,6 +100,51 @@ def test_explain_with_count_of_what_exchanges_nothing(program):
     assert "ConcreteFunction count" in count.explain(lm.ones(3), count=2), "a parameter of that name is the function's"
 
 
+LAYERS = {"dense": lambda: [lm.nn.Dense(16, "relu")], "statistics": lambda: [lm.nn.Dense(16), lm.nn.BatchNormalization()], "draws": lambda: [lm.nn.Dense(16), lm.nn.Dropout(0.5)]}
+
+
+@pytest.mark.parametrize("rows", [9, 25, 64])
+@pytest.mark.parametrize("layers", LAYERS)
+def test_a_data_parallel_step_is_modelled_as_its_function(layers, rows):
+    net = lm.nn.Sequential([*LAYERS[layers](), lm.nn.Dense(2)])
+    x, y, sgd, loss = lm.ones((rows, 6)), lm.zeros(rows, dtype="int32"), lm.optim.SGD(0.1), lm.losses.SparseCrossEntropy(from_logits=True)
+    net(x)
+
+    def step(x, y):
+        with lm.GradientTape() as tape:
+            cost = loss(y, net(x, training=True))
+        sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+        return cost
+
+    parallel = lm.distributed.data_parallel(step)
+    around = lm.function(lambda x, y: parallel(x, y))
+    float(around(x, y))  # has a graph that is cut already
+    nodes = re.search(r"graph as traced, (\d+) nodes", around.explain(x, y))[1]
+    for count in (4, 8):
+        expected = lm.function(step).explain(x, y, device="null:h100", count=count)
+        for other in (parallel, around):
+            seen = other.explain(x, y, device="null:h100", count=count)
+            assert seen.ranks == expected.ranks and seen.summary == expected.summary
+        assert expected.ranks["rows_of_a_rank"] == -(-rows // count)
+    assert parallel.explain(x, y).startswith(f"data parallel: {rows} rows in 8 shards on 1 rank"), "the plan of ranks that are not there is no plan of this job"
+    assert f"graph as traced, {nodes} nodes" in around.explain(x, y)
+    assert "null:h100" in parallel.explain(x, y, device="null:h100")
+
+
+def test_in_axes_say_what_is_cut():
+    w = lm.Variable(lm.ones((3, 2)))
+
+    def train(factors, x, count=2):
+        w.assign_sub(lm.sum(x * factors[:, None], axis=1, keepdims=True) * lm.ones((3, 2)) * count)
+
+    seen = lm.distributed.data_parallel(train, in_axes=(None, -1)).explain(lm.ones(3), lm.ones((3, 40)), device="null:h100", hosts=1)
+    assert "rows: 40, 40 a rank" in seen, "count is the function's"
+    step = lm.distributed.data_parallel(lambda factors, x: w.assign_sub(lm.sum(x * factors[:, None]) * lm.ones((3, 2))), in_axes=(None, -1))
+    assert "rows: 40, 5 a rank" in step.explain(lm.ones(3), lm.ones((3, 40)), device="null:h100", count=8)
+    with pytest.raises(lm.errors.InvalidArgument, match="40 rows cannot be cut for 64 ranks"):
+        step.explain(lm.ones(3), lm.ones((3, 40)), device="null:h100", count=64)
+
+
 @pytest.mark.parametrize("arguments, what", [
     (dict(count=8), "count= needs a GPU"), (dict(count=8, device="cpu:0"), "count= needs a GPU"), (dict(count=0, device="null:h100"), "not a whole number"),
     (dict(count=True, device="null:h100"), "not a whole number"), (dict(count=3, hosts=2, device="null:h100"), "cannot be spread over 2 hosts"),
@@ -137,6 +182,45 @@ net.fit(np.ones((64, 20), "float32"), np.zeros(64, "int64"), batch_size=32)
 """)
     weights = 4 * (20 * 64 + 64 + 64 * 10 + 10)
     assert done.returncode == 0 and f"rows: 32, 16 a rank; gradients: {weights:,} bytes of 4 Variables" in done.stdout, done.stdout + done.stderr
+
+
+DISTRIBUTED = {
+    "data_parallel": "net(x[:1])\nstep = lm.distributed.data_parallel(train)\nfor x, y in lm.distributed.shard([(x, y)]): step(x, y)",
+    "a function around it": "net(x[:1])\nstep = lm.distributed.data_parallel(train)\nlm.function(lambda x, y: step(x, y))(x, y)",
+    "fit": "net.compile(sgd, loss)\nnet.fit(x, y, batch_size=50, distribute=True)",
+}
+
+
+@pytest.mark.parametrize("how", DISTRIBUTED)
+def test_plan_of_a_program_that_is_distributed_already(how, tmp_path):
+    done = plan(tmp_path, "--devices", "8xH100", program="""
+import numpy as np, lamina as lm
+net = lm.nn.Sequential([lm.nn.Dense(64), lm.nn.BatchNormalization(), lm.nn.Dropout(0.2), lm.nn.Dense(10)])
+sgd, loss = lm.optim.SGD(0.1), lm.losses.SparseCrossEntropy(from_logits=True)
+x, y = np.ones((50, 20), "float32"), np.zeros(50, "int64")
+def train(x, y):
+    with lm.GradientTape() as tape: cost = loss(y, net(x, training=True))
+    sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+""" + DISTRIBUTED[how])
+    weights = 4 * (20 * 64 + 64 + 2 * 64 + 64 * 10 + 10)
+    assert done.returncode == 0 and f"rows: 50, 7 a rank; gradients: {weights:,} bytes of 6 Variables" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_plan_says_of_the_program_that_would_run_whether_it_is_faster():
+    """Statistics of batches are sums that the next layer waits for: the plan's time counts them, the ways' does not."""
+    net = lm.nn.Sequential([layer for _ in range(8) for layer in (lm.nn.Dense(64), lm.nn.BatchNormalization())])
+    x, sgd = lm.ones((64, 64)), lm.optim.SGD(0.1)
+    net(x)
+
+    @lm.function
+    def step(x):
+        with lm.GradientTape() as tape:
+            cost = lm.mean(lm.square(net(x, training=True)))
+        sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+
+    seen = step.explain(x, device="null:h100", count=4)
+    planned = float(re.search(r"as planned: ([\d.]+) us", seen)[1])
+    assert (seen.ranks["faster"] == "ranks") == (planned < seen.ranks["one_device_us"])
 
 
 @pytest.mark.parametrize("words, code, said", [
