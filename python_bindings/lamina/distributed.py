@@ -115,7 +115,7 @@ def host_broadcast(x, root: int = 0, name: str = ""):
     return _join().broadcast(x, root, name)
 
 
-def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int | None = None, reproducible: bool = True):
+def data_parallel(step=None, shards: int = 8, in_axes=0, devices=None, buckets: int | None = None, reproducible: bool = True):
     """step, a function of a whole batch, as a function of each rank's rows that means the same: losses, metrics, gradients, batch statistics
     and dropout are those of the whole batch, with the same bits for any number of ranks up to `shards`.
 
@@ -132,18 +132,21 @@ def data_parallel(step, shards: int = 8, in_axes=0, devices=None, buckets: int |
 
     reproducible: False lets MPI_Allreduce or ncclAllReduce add the ranks' sums, so that the bits depend on the number of ranks and the library.
 
+    Without step it is a decorator with these options: @lm.distributed.data_parallel(shards=16).
+
     The step is traced (lm.function) for each number of rows. Its graph is cut by rows: sums and means over rows are added in a fixed tree over
     the shards; ops that mix rows otherwise, such as a sort along the batch, get all rows, and `data_parallel(step).explain(...)` lists them.
     Without a launcher it runs on one rank with the same results. Raises RankMismatch on every rank when the ranks trace different graphs or a
     rank's rows are not its part of the batch, and InvalidArgument for more ranks than shards.
     """
-    if not callable(step):
+    if step is not None and not callable(step):
         raise errors.TypeMismatch(f"data_parallel: {errors.a_type(step)} cannot be called", why="what is run on each part of a batch is a function", fix="pass a function or a callable object")
     if devices is not None and not (isinstance(devices, (tuple, list)) and devices and all(isinstance(device, str) for device in devices)):
-        raise errors.TypeMismatch(f"data_parallel: devices {errors.shown(devices)} are no names of devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
+        raise errors.TypeMismatch(f"data_parallel: devices is {errors.shown(devices)}, which names no devices", fix='pass a list such as ["cpu:0", "cpu:1"]')
     if buckets is not None and not (errors.is_whole(buckets) and 1 <= buckets <= 4096):
         raise errors.InvalidArgument(f"data_parallel: buckets {errors.shown(buckets)} is not a whole number from 1 to 4096", fix="leave it out: the model of costs then chooses")
-    return DataParallel(step, _shards("data_parallel", shards), in_axes, list(devices or ()), int(buckets or 0), reproducible)
+    options = _shards("data_parallel", shards), in_axes, list(devices or ()), int(buckets or 0), reproducible
+    return DataParallel(step, *options) if step is not None else lambda step: data_parallel(step, options[0], in_axes, devices, buckets, reproducible)
 
 
 def set_step(step: int) -> None:

@@ -104,7 +104,7 @@ def test_bad_arguments_are_errors_that_say_what_to_do():
     with pytest.raises(lm.errors.InvalidArgument, match="it stands in a function that data_parallel cuts by rows"):
         d.data_parallel(lambda x: d.all_reduce(x))(array(2))
     for devices in ("cpu:0", [3], []):
-        with pytest.raises(lm.errors.TypeMismatch, match="are no names of devices"):
+        with pytest.raises(lm.errors.TypeMismatch, match="which names no devices"):
             d.data_parallel(lambda x: x, devices=devices)
     for call in (lambda: d.send_receive(array(2), 3), lambda: d.send_receive(array(2), [(0, "a")])):
         with pytest.raises(lm.errors.TypeMismatch, match="are not pairs of ranks"):

@@ -258,3 +258,22 @@ def test_the_advice_on_retraces_is_about_the_rows_and_at_the_users_line():
             mean(np.ones((rows, 2), "float32"))
     assert all("pass batches of one length" in str(w.message) and "lm.constant" not in str(w.message) for w in log)
     assert {w.filename for w in log} == {__file__}
+
+
+def test_with_options_alone_it_is_a_decorator():
+    @lm.distributed.data_parallel(shards=4)
+    def mean(x):
+        """A mean."""
+        return lm.mean(x)
+
+    class Model:
+        @lm.distributed.data_parallel(in_axes=1, shards=2)
+        def sum(self, x):
+            return lm.sum(x, axis=1)
+
+    x = lm.reshape(lm.arange(24.0), (3, 8))
+    assert mean.__doc__ == "A mean." and float(mean(x)) == 11.5 and mean.explain(x).startswith("data parallel: 3 rows in 4 shards")
+    assert Model().sum(x).numpy().tolist() == [28, 92, 156]
+    for wrong in (dict(shards=0), dict(devices="cpu:0"), dict(buckets=0)):
+        with pytest.raises(lm.errors.Error, match=f"data_parallel: {next(iter(wrong))} "):
+            lm.distributed.data_parallel(**wrong)
