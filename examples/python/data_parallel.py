@@ -1,6 +1,10 @@
 """One training step on several processes: mpirun -n 4 python data_parallel.py, or python -m lamina launch -n 4 data_parallel.py.
 
 Every process reads the digits, and takes its rows of each batch. The weights have the same bits for any number of processes from 1 to 8.
+
+    python -m lamina launch -n 4 --restarts 3 data_parallel.py EPOCHS FOLDER
+
+saves checkpoints in FOLDER. When a process is killed the job is started again, and goes on from the last one; so does a later run with another number of processes.
 """
 import hashlib
 import os
@@ -33,11 +37,20 @@ def step(x: lm.Tensor, y: lm.Tensor) -> tuple[lm.Tensor, lm.Tensor]:
 
 epochs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 batches = lm.data.Dataset.from_tensor_slices((images[train], labels[train])).shuffle(seed=1).batch(250)  # the same order on every rank
-for epoch in range(epochs):
-    for x, y in lm.distributed.shard(batches):
+feed = lm.distributed.shard(batches)
+run = lm.Checkpoint(sys.argv[2], net, adam, feed) if len(sys.argv) > 2 else None
+done = (run.restore() if run else None) or 0
+if done and lm.distributed.rank() == 0:
+    print(f"goes on after step {done}", flush=True)
+while done < epochs * len(feed):
+    for x, y in feed:  # after restore(): the pass's batches behind the last one that was saved, which may be none
         cost, accuracy = step(x, y)
-    if lm.distributed.rank() == 0:
-        print(f"epoch {epoch + 1}: loss {float(cost):.4f}, accuracy of the last batch {float(accuracy):.3f}", flush=True)
+        done += 1
+        lm.distributed.set_step(done)  # for reports
+        if run:
+            run.save(done)
+        if done % len(feed) == 0 and lm.distributed.rank() == 0:
+            print(f"epoch {done // len(feed)}: loss {float(cost):.4f}, accuracy of the last batch {float(accuracy):.3f}", flush=True)
 
 if lm.distributed.rank() == 0:
     found = float(lm.metrics.accuracy(labels[test], net(images[test])))

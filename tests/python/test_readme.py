@@ -1,8 +1,13 @@
-"""The programs in README.md have ten lines and work."""
-import os, re, sys
+"""The programs in README.md have ten lines and work, and its commands."""
+import os
+import re
+import signal
+import subprocess
+import sys
 
 import pytest
 from built import BUILD, ROOT, output_of
+from mpi_jobs import environment, why_not
 
 
 def program(language):
@@ -41,3 +46,39 @@ def test_what_it_links_to_is_there():
             text = f.read()
         for target in re.findall(r"\]\(([^)#:]+)\)", text) + re.findall(r"`((?:runtime|graph|kernels|tests|perf|examples)/[\w./]+)`", text):
             assert os.path.exists(os.path.join(ROOT, target)), f"{name} names {target}"
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_a_killed_process_of_its_job_leaves_no_trace_in_the_weights(tmp_path):
+    """The command as it stands there, but for the number of epochs and the folder."""
+    with open(os.path.join(ROOT, "README.md")) as f:
+        words = re.search(r"`\./dev python (-m lamina launch [^`]+)`", f.read())[1].split()
+    *words, epochs, folder = words
+    assert int(epochs) > 10 and folder.startswith("/tmp/")
+    weights = []
+    for kill in (False, True):
+        run = tmp_path / str(kill)
+        with subprocess.Popen([sys.executable, *words, "3", str(run)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=environment(LAMINA_FLIGHT_RECORDS=str(tmp_path))) as job:
+            said = ""
+            for line in job.stdout:
+                said += line
+                if kill and line.startswith("epoch 1: "):
+                    os.kill(rank_of(1, str(run)), signal.SIGKILL)
+                    kill = False
+        assert job.returncode == 0, said
+        assert ("goes on after step" in said) == ("restart 1 of 3" in said) == (run.name == "True"), said
+        weights.append(re.search(r"with 2 ranks; weights (\w+)", said)[1])
+    assert weights[0] == weights[1]
+
+
+def rank_of(rank, folder):
+    """The process of a job that has this folder as an argument."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as words, open(f"/proc/{pid}/environ") as variables:
+                if words.read().split("\0")[-2:] == [folder, ""] and f"OMPI_COMM_WORLD_RANK={rank}" in variables.read().split("\0"):
+                    return int(pid)
+        except OSError:
+            pass
+    raise AssertionError("the rank is gone")
