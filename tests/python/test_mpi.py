@@ -1,4 +1,5 @@
 """Ranks as processes under the real mpirun: the conformance suite, and jobs in which a rank fails."""
+import contextlib
 import os
 import re
 import shutil
@@ -191,6 +192,56 @@ def test_a_rank_that_is_lost_while_ranks_leave_ends_the_job(action, rank, said, 
     job = faulty(tmp_path, "end", action, rank)
     assert job.seconds_since_the_fault() < DEAD + 5
     assert len(re.findall("lamina: the job ends", job.output)) == 1 and said in job.output, job.output
+
+
+@contextlib.contextmanager
+def memory_group():
+    """A control group whose processes may have 96 MB of memory, or None where this user may not make one: yields its folder."""
+    parents = {"/sys/fs/cgroup/memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), "/sys/fs/cgroup": ("memory.max", "memory.swap.max")}
+    for parent, limits in parents.items():
+        folder = os.path.join(parent, f"lamina-test-{os.getpid()}")
+        try:
+            os.mkdir(folder)
+        except OSError:
+            continue
+        try:
+            if os.path.exists(os.path.join(folder, limits[0])):
+                for name, limit in zip(limits, ("96M", "96M" if "memsw" in limits[1] else "0")):
+                    if os.path.exists(os.path.join(folder, name)):
+                        with open(os.path.join(folder, name), "w") as file:
+                            file.write(limit)
+                yield folder
+                return
+        finally:
+            os.rmdir(folder)
+    yield None
+
+
+TAKES_MEMORY = """
+import os, time
+print("pid", os.getpid(), flush=True)
+import numpy as np
+from lamina import distributed as d
+for step in range(100):
+    d.set_step(step)
+    if step == 5 and d.rank() == 1:
+        with open("GROUP/cgroup.procs", "w") as group: group.write(str(os.getpid()))
+        print("acts at", time.time(), flush=True)
+        kept = [np.ones(1 << 20) for _ in range(100)]  # 800 MB
+    d.host_all_reduce(np.ones(1000, np.float32), "grad/w")
+"""
+
+
+def test_a_rank_that_the_system_kills_for_its_memory_ends_the_job_with_one_report(tmp_path):
+    with memory_group() as group:
+        if not group:
+            pytest.skip("this user may not make control groups for memory")
+        job = python_job(3, TAKES_MEMORY.replace("GROUP", group), folder=tmp_path, **FAST)
+        assert job.code != 0 and job.left_behind() == [], job.output
+        assert job.seconds_since_the_fault() < DEAD
+        assert len(re.findall("lamina: the job ends", job.output)) == 1, job.output
+        assert re.search(r"rank 1 \(host \S+, pid \d+\) is dead: (its process is gone|signal 9 \(.*\))", job.output), job.output
+        assert "exited on signal 9" in job.output and {0, 2} <= set(job.records), job.output
 
 
 def test_a_rank_told_to_end_writes_its_record(tmp_path):
