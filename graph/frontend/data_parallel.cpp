@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 #include "graph/compile/compile.h"
 #include "graph/cost/costs.h"
@@ -73,6 +76,58 @@ std::string signature(std::span<const VmapArgument> arguments) {
     out += ']';
   }
   return out;
+}
+
+// A line of a graph's text, with the user's line of its node.
+std::string described(const ir::Graph& g, const std::vector<std::string>& lines, size_t at) {
+  if (at >= lines.size()) return "nothing more";
+  size_t of = at;  // the node that it belongs to, whose regions are indented
+  while (of > 0 && lines[of][0] == ' ') --of;
+  std::string out = cat("'", lines[at].substr(lines[at].find_first_not_of(' ')), "'");
+  if (out.size() > 160) out = cat(out.substr(0, 156), "...'");
+  if (lines[of][0] != '%') return out;
+  const int node = std::atoi(lines[of].c_str() + 1);
+  const std::string line = node < g.size() ? text(g[node].line) : "";
+  return line.empty() ? out : cat(out, " (", line, ")");
+}
+
+// All ranks have traced one graph, or are told where theirs differ first.
+void require_same_graph(const std::string& name, const std::string& subject, Communicator& c, const ir::Graph& g,
+                        const std::string& where) {
+  const std::string whole = ir::print(g);
+  const auto gathered = [&](const std::vector<int64_t>& own) {
+    std::vector<int64_t> all(own.size() * size_t(c.size()));
+    all_gather(c, DType::i64, own.data(), all.data(), int64_t(own.size()), {.tensor = subject, .line = where});
+    return all;
+  };
+  std::vector<std::string> lines;
+  std::istringstream in(whole);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) lines.push_back(line);
+  const std::vector<int64_t> graphs = gathered({int64_t(hash_of_text(whole)), int64_t(lines.size())});
+  int other = 1;
+  while (other < c.size() && graphs[size_t(other) * 2] == graphs[0]) ++other;
+  if (other >= c.size()) return;
+
+  int64_t common = int64_t(lines.size());
+  for (size_t r = 0; r < size_t(c.size()); ++r) common = std::min(common, graphs[r * 2 + 1]);
+  std::vector<int64_t> own;
+  for (size_t i = 0; i < size_t(common); ++i) own.push_back(int64_t(hash_of_text(lines[i])));
+  const std::vector<int64_t> each = gathered(own);
+  size_t first = 0;
+  while (first < own.size() && each[size_t(other) * own.size() + first] == each[first]) ++first;
+
+  constexpr size_t kRoom = 512;
+  std::string mine = described(g, lines, first);
+  mine.resize(kRoom);
+  std::string texts(kRoom * size_t(c.size()), '\0');
+  all_gather(c, DType::u8, mine.data(), texts.data(), int64_t(kRoom), {.tensor = subject, .line = where});
+  const auto of_rank = [&](int r) { return std::string(texts.c_str() + size_t(r) * kRoom); };
+  throw Error(ErrorKind::collective,
+              {.what = cat("ranks disagree about the graph of ", name, ": rank ", other, " has traced another than rank 0"),
+               .where = where,
+               .why = cat("they differ first where rank 0 has ", of_rank(0), ", rank ", other, " has ", of_rank(other)),
+               .fix = "let nothing change the function that differs between ranks, such as rank(), a host's files or its settings"});
 }
 
 // Variables and other values from outside of the function begin alike on all ranks.
@@ -282,10 +337,9 @@ std::vector<Tensor> call_by_rows(const DataParallelOptions& options, std::span<c
   if (outer) outer->created.insert(outer->created.end(), trace->created.begin(), trace->created.end());
   inputs.insert(inputs.end(), trace->captures.begin(), trace->captures.end());
   cuts.resize(inputs.size());
-  std::string graph = cat("graph of ", name, options.reproducible ? "" : " with sums by the library", " for ", rows, " rows, ",
-                          trace->graph.size(), " nodes, hash ", hash_of_text(ir::print(trace->graph)));
+  std::string graph = cat("graph of ", name, options.reproducible ? "" : " with sums by the library", " for ", rows, " rows");
   if (options.buckets) graph += cat(", in ", options.buckets, " buckets");
-  barrier(c, {.tensor = graph, .line = where});
+  require_same_graph(name, graph, c, trace->graph, where);
   require_same_values(name, c, *trace, where);
   passes::RowsRequest request{.rows = rows,
                               .shards = shards,
