@@ -154,6 +154,10 @@ def set_step(step: int) -> None:
     _join().set_step(step)
 
 
+def _is_array(value):
+    return is_data(value) and not _is_list_of_arrays(value)
+
+
 class _Shard:
     def __init__(self, batches, shards):
         self._batches, self._shards = batches, shards
@@ -169,7 +173,7 @@ class _Shard:
 
     def __iter__(self):
         for batch in self._batches:
-            leaves, structure = flatten(batch, is_leaf=lambda value: is_data(value) and not _is_list_of_arrays(value))
+            leaves, structure = flatten(batch, is_leaf=_is_array)
             rows = {leaf.shape[0] if getattr(leaf, "shape", ()) else None for leaf in leaves if leaf is not None}
             if len(rows) != 1 or None in rows:
                 raise errors.InvalidArgument("shard: the arrays of a batch have different numbers of rows", why="a batch is cut along the first axis of all its arrays",
@@ -224,7 +228,10 @@ def _on_rank_0(call, name, warn=None):
                            for key, dtype, shape in head["tensors"]}
 
 
-def _require_same(function, values, name):
+_ALIKE = "call lm.random.set_seed with the same seed on every rank"
+
+
+def _require_same(function, values, name, why="one file is for all ranks, so all must have the same state", fix=f"{_ALIKE}, and update from sums over ranks: lm.distributed.host_all_reduce"):
     """Raises on every rank if the tensors or bytes, a dict, are not the same on all ranks."""
     ranks = _join()
     import numpy as np
@@ -234,8 +241,21 @@ def _require_same(function, values, name):
     for key, column in zip(values, all_sums.T):
         if (column != column[0]).any():
             other = [str(rank) for rank in range(1, len(column)) if column[rank] != column[0]]
-            raise errors.RankMismatch(f"{function}: '{key}' differs between rank 0 and rank{'s' * (len(other) > 1)} {', '.join(other)}", why="one file is for all ranks, so all must have the same state",
-                                      fix="call lm.random.set_seed with the same seed on every rank, and update from sums over ranks: lm.distributed.host_all_reduce")
+            raise errors.RankMismatch(f"{function}: '{key}' differs between rank 0 and rank{'s' * (len(other) > 1)} {', '.join(other)}", why=why, fix=fix)
+
+
+def _require_same_fit(function):
+    """Before a fit of all ranks: they draw the same numbers."""
+    _require_same(function, {"the state of lm.random": repr(_core.random.get_state()).encode()}, function, "all ranks draw what one would: the order of rows, dropout", _ALIKE)
+
+
+def _rows_of_fit(function, batch, first):
+    """This rank's rows of a batch that all ranks have. first: of an epoch; it is compared."""
+    if first and _join().size() > 1:
+        leaves = flatten(batch, is_leaf=_is_array)[0]
+        _require_same(function, {f"array {i} of an epoch's first batch": leaf for i, leaf in enumerate(leaves) if leaf is not None}, function,
+                      "every rank calls it with all of the data, and takes its rows of each batch", "pass the same data on every rank; where each has a part of its own, write a loop around lm.distributed.data_parallel")
+    return next(iter(shard([batch])))
 
 
 def _is_list_of_arrays(value) -> bool:

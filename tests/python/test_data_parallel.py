@@ -483,3 +483,41 @@ if me == 0: print("\\n".join(row.tobytes().decode().strip() for row in texts), f
                        "graph": r"graph of <lambda>: rank 2 has traced another than rank 0 .* where rank 0 has '.*' \(\S*train.py:\d+\), rank 2 has '.*' \(\S*train.py:\d+\)", "values": "ranks disagree about the Variable 'own': rank 1 has other values than rank 0", "shards": "3 ranks are more than 2 shards"}.items():
         assert len(re.findall(rf"{name}: rank \d: .*{text}", job.output, re.M)) == 3, job.output
     assert len(re.findall(r"done \d 3.0", job.output)) == 3, job.output
+
+
+@needs_mpi
+def test_a_fit_whose_ranks_have_other_data_is_told_before_it_trains(tmp_path):
+    """As for frameworks in which each rank passes its own part, and with a shuffle that each rank draws by itself."""
+    job = python_job(3, START + """
+said = []
+def attempt(name, call):
+    try: call()
+    except lm.errors.RankMismatch as e: said.append(f"{name}: rank {me}: {e}".replace("\\n", " "))
+    else: said.append(f"{name}: rank {me}: no error")
+x, y = np.random.default_rng(0).normal(size=(24, 3)).astype("float32"), np.arange(24, dtype="float32")[:, None]
+net = lm.nn.Sequential([lm.nn.Dense(4), lm.nn.Dense(1)])
+net.compile("sgd", "mse")
+fit = lambda *data, **more: net.fit(*data, batch_size=12, verbose=0, distribute=True, **more)
+before = [v.numpy() for v in net.variables]
+attempt("rows", lambda: fit(x[8 * me:8 * me + 8], y[8 * me:8 * me + 8]))
+attempt("labels", lambda: fit(x, y + (me == 2)))
+class Other:
+    def __iter__(self):
+        order = np.random.default_rng(me).permutation(24)
+        return iter([(x[order], y[order])])
+attempt("order", lambda: net.fit(Other(), verbose=0, distribute=True))
+lm.random.set_seed(me)
+attempt("seed", lambda: fit(x, y))
+lm.random.set_seed(1)
+nets = lm.nn.Ensemble(lambda: lm.nn.Sequential([lm.nn.Dense(1)]), 2, input_shape=(3,))
+attempt("ensemble", lambda: nets.fit(x + me, y, epochs=1, batch_size=12, distribute=True))
+fit(x, y, epochs=2)
+said.append(f"trained {me}")
+texts = d.host_all_gather(np.frombuffer("\\n".join(said).encode().ljust(20000), np.uint8)).numpy()
+if me == 0: print("\\n".join(row.tobytes().decode().strip() for row in texts), flush=True)
+""", folder=tmp_path)
+    assert job.code == 0, job.output
+    for name, text in {"rows": "fit: 'array 0 of an epoch's first batch' differs between rank 0 and ranks 1, 2 .*pass the same data on every rank", "labels": "'array 1 of an epoch's first batch' differs between rank 0 and rank 2 ",
+                       "order": "'array 0 of an epoch's first batch'", "seed": "fit: 'the state of lm.random' differs .*lm.random.set_seed", "ensemble": "Ensemble.fit: 'array 0"}.items():
+        assert len(re.findall(rf"^{name}: rank \d: .*{text}", job.output, re.M)) == 3, job.output
+    assert len(re.findall(r"trained \d", job.output)) == 3, job.output

@@ -71,7 +71,7 @@ class Ensemble:
         if distribute:
             from .. import distributed  # here: import lamina does without it
             train = self._parallel_train = self._parallel_train or distributed.data_parallel(_vmap(self._train_one))
-            distributed._require_same("Ensemble.fit", {"the state of lm.random": repr(_core.random.get_state()).encode()}, "Ensemble.fit")
+            distributed._require_same_fit("Ensemble.fit")
         n, feed = len(self), made_feed("Ensemble.fit", x, y, batch_size, shuffle, None, None, None)
         history, best, source, waited, stopped = {"loss": []}, np.full(n, np.inf), np.zeros(n, int), np.zeros(n, int), np.zeros(n, bool)
         kept = None
@@ -110,7 +110,7 @@ class Ensemble:
         for inputs, labels, _, samples in feed.epoch():
             if distribute:
                 from .. import distributed
-                inputs, labels = next(iter(distributed.shard([(inputs, labels)])))
+                inputs, labels = distributed._rows_of_fit("Ensemble.fit", (inputs, labels), rows == 0)
             total, rows = total + step(inputs, labels).numpy().astype("float64") * samples, rows + samples
         if rows == 0:
             raise errors.InvalidArgument("Ensemble: there is no data", why="the arrays, or the Dataset, have no rows", fix="pass at least one row")

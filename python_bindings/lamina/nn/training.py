@@ -142,7 +142,7 @@ class Training:
         if distribute:
             from .. import distributed  # here: import lamina does without it
             train_step = self._parallel_step = self._parallel_step or distributed.data_parallel(self._run_train_step)
-            distributed._require_same("fit", {"the state of lm.random": repr(_core.random.get_state()).encode()}, "fit")
+            distributed._require_same_fit("fit")
             verbose = verbose if distributed.rank() == 0 else 0
         run = None if checkpoint is None else Run(checkpoint, checkpoint_every, self)
         require_pair("fit", validation_data)
@@ -175,6 +175,7 @@ class Training:
             if begun and begun[0] == epoch:
                 done = begun[1]
                 totals.set_state(begun[2])
+            first = done
             for inputs, labels, weights, samples in feed.epoch(done, launches.rows):
                 self._give_new_variables_slots(inputs)
                 if run is not None:
@@ -182,7 +183,7 @@ class Training:
                 hooks.on_train_batch_begin(done, totals)
                 batch = (inputs, labels) if weights is None else (inputs, labels, weights)
                 if distribute:
-                    batch = next(iter(distributed.shard([batch])))
+                    batch = distributed._rows_of_fit("fit", batch, done == first)
                 for values, rows in launches.of(batch, samples):
                     totals.add(values, rows, done + 1)
                     done, bar.waited = done + 1, feed.waited
