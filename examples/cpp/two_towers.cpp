@@ -3,6 +3,7 @@
 #include <lamina/lamina.h>
 
 #include <cmath>
+#include <exception>
 #include <iostream>
 #include <vector>
 
@@ -30,7 +31,7 @@ std::vector<lm::Variable> tower(const std::string& device) {
 
 }  // namespace
 
-int main() {
+int main() try {
   lm::config::set_virtual_devices("cpu", 2);
   const std::vector<lm::Variable> left = tower("cpu:0"), right = tower("cpu:1");
   auto towers = lm::function([&](lm::Tensor x) {
@@ -61,4 +62,7 @@ int main() {
   if (lm::distributed::rank() != 0) return 0;
   std::cout << explained.substr(explained.find("placement by cost")) << "ranks: " << lm::distributed::size() << "\nsum: " << std::hexfloat
             << sum << '\n';
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
 }

@@ -443,6 +443,20 @@ if n > 1:
 
 
 @needs_mpi
+def test_the_report_of_a_fit_says_in_which_step_it_failed(tmp_path):
+    job = python_job(2, START + """
+class Fails(lm.nn.Callback):
+    def on_epoch_begin(self, epoch): self.epoch = epoch
+    def on_train_batch_end(self, batch, logs):
+        if me == 1 and self.epoch == 1 and batch == 1: raise ValueError("planted")
+net = lm.nn.Sequential([lm.nn.Dense(1)])
+net.compile("sgd", "mse")
+net.fit(np.ones((20, 3), "float32"), np.ones((20, 1), "float32"), batch_size=8, epochs=3, verbose=0, distribute=True, callbacks=[Fails()])
+""", folder=tmp_path)
+    assert job.code != 0 and re.search(r"rank 1 \(host \S+, pid \d+\): step 5, last finished collective", job.output), job.output
+
+
+@needs_mpi
 def test_a_job_that_one_rank_would_do_faster_says_so_once(tmp_path):
     for rows, layers, times in ((8, 1, 1), (4096, 40, 0)):
         job = python_job(2, START + f"""

@@ -101,5 +101,7 @@ def test_the_examples_build_from_the_installed_tree_and_run(prefix, tmp_path):
     if not why_not():  # under the real mpirun: the same bits
         both = Job(2, towers, folder=tmp_path)
         assert both.code == 0 and "ranks: 2" in both.output and both.output.splitlines()[-1] == alone.splitlines()[-1], both.output
+        many = Job(9, towers, folder=tmp_path)
+        assert many.code == 1 and "9 ranks are more than 8 shards" in many.output and "Signal: Aborted" not in many.output, many.output
     refused = subprocess.run([str(tmp_path / "train_hundred_layers"), "absent"], capture_output=True, text=True)
     assert refused.returncode == 1 and "absent" in refused.stderr

@@ -183,6 +183,7 @@ class Training:
                 hooks.on_train_batch_begin(done, totals)
                 batch = (inputs, labels) if weights is None else (inputs, labels, weights)
                 if distribute:
+                    distributed.set_step(epoch * (steps or 0) + done + 1)
                     batch = distributed._rows_of_fit("fit", batch, done == first)
                 for values, rows in launches.of(batch, samples):
                     totals.add(values, rows, done + 1)
