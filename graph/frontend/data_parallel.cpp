@@ -228,7 +228,7 @@ void compare_with_one_rank(const std::string& name, int64_t ranks, const ir::Gra
     const double one = modelled(passes::cut_rows(whole, request).graph, device);
     if (one < all)
       say(cat("lamina: one rank would be faster: by the model a call of ", name, " takes ", int64_t(one), " us on one and ", int64_t(all),
-              " us on ", ranks, " ranks, which exchange sums. Larger batches or fewer ranks help\n"));
+              " us on ", ranks, " ranks, which exchange sums. Larger batches or fewer ranks help"));
   } catch (const Error&) {
     // What cannot be planned on one rank cannot be compared.
   }

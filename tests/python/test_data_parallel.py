@@ -470,6 +470,7 @@ for f in (d.data_parallel(step), d.data_parallel(lambda x: step(x) * 2)):
         assert job.code == 0, job.output
         found = re.findall(r"lamina: one rank would be faster: by the model a call of step takes (\d+) us on one and (\d+) us on 2 ranks", job.output)
         assert len(found) == times and all(int(one) < int(two) for one, two in found), job.output
+        assert "fewer ranks help\n\n" not in job.output
 
 
 @needs_mpi
