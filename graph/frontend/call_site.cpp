@@ -3,6 +3,9 @@
 #include <atomic>
 #include <cstring>
 
+#include "runtime/core/error.h"
+#include "runtime/core/stack.h"
+
 namespace lamina {
 namespace {
 std::atomic<SourceLine (*)()> finder{nullptr};
@@ -16,6 +19,14 @@ SourceLine CallSite::line() const {
   }
   SourceLine (*find)() = finder.load(std::memory_order_relaxed);
   return find ? find() : SourceLine{};
+}
+
+void check_stack(const CallSite& at) {
+  if (stack_runs_out()) [[unlikely]]
+    throw Error(ErrorKind::state, {.what = "calls are nested too deep: the thread's stack is nearly full",
+                                   .where = text(at),
+                                   .why = "functions or layers call themselves or each other, and each call takes some of the stack",
+                                   .fix = "end the recursion, or use a loop"});
 }
 
 void set_line_finder(SourceLine (*find)()) { finder = find; }

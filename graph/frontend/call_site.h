@@ -21,6 +21,9 @@ class LAMINA_API CallSite {
 };
 inline std::string text(const CallSite& at) { return text(at.line()); }
 
+// Call it before what may call itself through a user's code. Throws state when the thread's stack runs out.
+LAMINA_API void check_stack(const CallSite& at);
+
 // For language bindings: a function that finds the user's line running on this thread. Called only when the line is needed.
 LAMINA_API void set_line_finder(SourceLine (*find)());
 

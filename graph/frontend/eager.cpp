@@ -187,6 +187,7 @@ std::vector<BufferRef> run(const ir::OpDef& op, const ir::AttrsRef& attrs, std::
 
 std::vector<Tensor> apply(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at,
                           std::span<const ir::GraphRef> regions) {
+  check_stack(at);
   if (concerns_rare_dtypes(op, attrs, inputs)) {
     std::vector<Tensor> out;
     if (apply_rare(op, attrs, inputs, at, out)) return out;

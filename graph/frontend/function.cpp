@@ -30,6 +30,7 @@ struct Depth {
   Depth(const Depth&) = delete;
 };
 thread_local int Depth::now = 0;
+constexpr int kMostNested = 100;  // traces of one function inside each other
 }  // namespace
 
 struct Function::Entry {
@@ -149,6 +150,12 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
                                             .where = line,
                                             .why = "a traced function is unrolled, and this call has no end",
                                             .fix = "end the recursion with a Python value that changes, or use a loop"});
+    if (std::count_if(tracing.begin(), tracing.end(), [](auto& one) { return one.first == this_thread(); }) >= kMostNested)
+      throw Error(ErrorKind::conversion,
+                  {.what = cat(options.name, ": it calls itself more than ", kMostNested, " deep while it is traced"),
+                   .where = line,
+                   .why = "a traced function is unrolled, and each call has another signature",
+                   .fix = "end the recursion with a Python value that changes, or use a loop"});
     if (int(traced) >= options.trace_limit)
       throw Error(ErrorKind::retrace,
                   {.what = cat(options.name, ": it was traced ", traced, traced == 1 ? " time" : " times", ", which is the limit"),

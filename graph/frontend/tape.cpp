@@ -20,6 +20,7 @@ bool is_recorded(const Variable& v) {
 }
 
 GradientTape::GradientTape(Options options) : record_(std::make_shared<TapeRecord>(options.persistent, options.watch_variables)) {
+  check_stack({});
   if (options.started) start();
 }
 GradientTape::~GradientTape() {
@@ -159,7 +160,7 @@ std::string why_unseen(const TapeRecord& tape, const Source& source, std::span<c
     return "was not watched: call tape.watch on it before it is used, and pass the same tensor";
   return seen ? ""
               : "was watched, but the target was not computed from anything watched while the tape recorded: compute it inside of the with "
-                "block";
+                "block; a tape does not record its own gradient(), which another tape around it does";
 }
 
 }  // namespace

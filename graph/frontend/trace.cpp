@@ -46,8 +46,11 @@ std::string& scope_prefix() { return PerThread<Scopes>::get().prefix; }
 
 }  // namespace
 
-TraceScope::TraceScope(std::shared_ptr<Trace> trace)
-    : substitute_(trace ? Substitute::exchange(nullptr) : Substitute::current()), before_(std::exchange(innermost, std::move(trace))) {}
+TraceScope::TraceScope(std::shared_ptr<Trace> trace) : substitute_(Substitute::current()) {
+  if (trace) check_stack({});
+  if (trace) Substitute::exchange(nullptr);
+  before_ = std::exchange(innermost, std::move(trace));
+}
 TraceScope::~TraceScope() {
   if (innermost && innermost->by_rows && before_) before_->by_rows = true;
   innermost = std::move(before_);

@@ -10,6 +10,7 @@
 #include "graph/functions/op_functions.h"
 #include "graph/functions/random.h"
 #include "graph/nn/host_tensor.h"
+#include "runtime/core/stack.h"
 #include "runtime/device/profiler.h"
 
 namespace lamina::nn {
@@ -19,8 +20,28 @@ namespace {
 struct CallContext {
   bool training = false;
   CallSite at;
+  const Layer* layer = nullptr;
+  const CallContext* around = nullptr;  // of the call that made this one
 };
 thread_local CallContext context;
+
+// The error for a call that finds the stack nearly full: whether the layer calls itself, and by way of which others.
+void check_depth(const Layer& layer, CallSite at, const CallContext* around) {
+  if (!stack_runs_out()) [[likely]]
+    return;
+  std::string way = layer.name();
+  const CallContext* one = around;
+  for (int shown = 0; one && one->layer && one->layer != &layer; one = one->around)
+    if (++shown <= 4) way = cat(shown == 4 ? "..." : one->layer->name(), " -> ", way);
+  const bool itself = one && one->layer;
+  throw Error(ErrorKind::state,
+              {.what = itself ? cat("calls are nested too deep: the layer ", layer.name(), " calls itself without end (", layer.name(),
+                                    " -> ", way, ")")
+                              : cat("calls are nested too deep: at the layer ", layer.name(), " the thread's stack is nearly full"),
+               .where = text(at),
+               .why = "each call of a layer inside of another takes some of the stack",
+               .fix = itself ? "call another layer in call(), or use a loop" : "nest fewer layers, or give the thread a larger stack"});
+}
 
 class ContextScope {
  public:
@@ -60,7 +81,9 @@ void Layer::build(const TensorType&) {}
 
 Tensor Layer::operator()(const Operand& x, std::optional<bool> training) {
   const Tensor input = input_of(x);
-  const ContextScope scope({training.value_or(context.training), x.at()});
+  const CallContext around = context;
+  check_depth(*this, x.at(), &around);
+  const ContextScope scope({training.value_or(context.training), x.at(), this, &around});
   const NameScope names(name_);
   std::optional<profiler::Range> range;  // while tracing, the ops carry the name
   if (profiler::listening() && executing_eagerly()) range.emplace(name_, profiler::Kind::layer);
@@ -124,9 +147,17 @@ void Layer::add(std::shared_ptr<Layer> layer) {
   if (!layer)
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat(name_, ": add got no layer"), .where = "", .why = "the pointer is null", .fix = "pass a layer"});
-  if (layer.get() == this) {
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(name_, ": a layer cannot be inside itself"), .where = "", .why = "", .fix = "add another layer"});
+  std::vector<const Layer*> inside{layer.get()};
+  for (size_t i = 0; i < inside.size(); ++i) {
+    if (inside[i] == this)
+      throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": a layer cannot be inside itself"),
+                                                .where = "",
+                                                .why = i ? cat(layer->name(), " has ", name_, " inside") : "its call would not end",
+                                                .fix = "add another layer"});
+    for (auto& item : inside[i]->items_)
+      if (auto* one = std::get_if<std::shared_ptr<Layer>>(&item);
+          one && std::find(inside.begin(), inside.end(), one->get()) == inside.end())
+        inside.push_back(one->get());
   }
   const std::vector<std::shared_ptr<Layer>> siblings = layers();
   if (std::find(siblings.begin(), siblings.end(), layer) == siblings.end()) {

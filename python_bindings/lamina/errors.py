@@ -11,8 +11,8 @@ import os
 __all__ = [
     "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
     "IndexOutOfRange", "InternalError", "InvalidArgument", "KernelBuildFailed", "NotDefined", "NotFound", "OutOfMemory", "RankMismatch",
-    "RetraceLimit", "RetraceWarning", "SignatureMismatch", "StateError", "TapeUsed", "TimeLimitExceeded", "TypeMismatch",
-    "UninitializedVariable", "UnrollWarning",
+    "RecursionTooDeep", "RetraceLimit", "RetraceWarning", "SignatureMismatch", "StateError", "TapeUsed", "TimeLimitExceeded",
+    "TypeMismatch", "UninitializedVariable", "UnrollWarning",
 ]
 
 
@@ -72,6 +72,11 @@ def path_of(what: str, path, argument: str = "path") -> str:
     return text
 
 
+# Of an error about None while a function is traced: why, and what to write.
+OPEN_LENGTH = ("a length that is open while a function is traced is None in x.shape",
+               "write len(x) for the first axis's length and lm.shape(x)[i] for any axis's, which are tensors; -1 for one length in a reshape; lm.zeros_like(x) for a tensor like x")
+
+
 def is_whole(value) -> bool:
     """Whether it is a whole number of Python's or of NumPy's; a bool is none."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -109,6 +114,10 @@ class UninitializedVariable(StateError):
 
 class NotDefined(StateError, NotImplementedError):
     """A class lacks a method that it must define."""
+
+
+class RecursionTooDeep(StateError, RecursionError):
+    """Functions or layers call themselves or each other until the stack is full."""
 
 
 class TapeUsed(StateError):
@@ -189,7 +198,7 @@ def _from_core(kind: str, what: str, where: str, why: str, fix: str) -> Error:
     cls = _BY_KIND.get(kind, InternalError)
     if cls is StateError:
         words = what.lower()
-        cls = TapeUsed if "tape" in words else UninitializedVariable if "initial" in words or "has no value yet" in words else StateError
+        cls = RecursionTooDeep if "nested too deep" in words else TapeUsed if "tape" in words else UninitializedVariable if "initial" in words or "has no value yet" in words else StateError
     elif cls is DeviceUnavailable and "compile" in what.lower():
         cls = KernelBuildFailed
     elif cls is CollectiveTimeout and what.startswith("ranks disagree"):

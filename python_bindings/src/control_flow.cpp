@@ -155,6 +155,7 @@ nb::object cond(nb::handle pred, nb::callable then, nb::callable otherwise) {
 }
 
 nb::object checkpoint(nb::callable body) {
+  check_stack({});
   if (!Trace::current()) return body();
   std::optional<Packed> result;
   const std::vector<Tensor> out = control::checkpoint(

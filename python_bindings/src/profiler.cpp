@@ -35,7 +35,10 @@ void bind_profiler(nb::module_& root) {
   nb::module_ m = root.def_submodule("profiler", "Ranges for profilers; use lm.profiler.");
   m.def("_enter", [](const std::string& name) { enter(name, profiler::Kind::user); }, nb::arg("name"));
   m.def("_enter_layer", [](const std::string& name) { enter(name, profiler::Kind::layer); }, nb::arg("name"));
-  m.def("_names_wanted", [] { return profiler::listening() || !executing_eagerly(); });
+  m.def("_names_wanted", [] {
+    check_stack({});  // each call of a layer asks here
+    return profiler::listening() || !executing_eagerly();
+  });
   m.def("_leave", [] {
     if (entered.empty()) return;
     delete entered.back();

@@ -65,6 +65,15 @@ def test_watching():
         lm.GradientTape().watch(3)
 
 
+def test_a_tape_does_not_record_its_own_gradient_and_says_so():
+    x = lm.constant(2.0)
+    with lm.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        slope = tape.gradient(x * x * x, x)
+    with pytest.warns(lm.GradientWarning, match="does not record its own gradient\\(\\), which another tape around it does"):
+        assert tape.gradient(slope, x) is None
+
+
 def test_stopping():
     v = lm.Variable(3.0)
     with lm.GradientTape() as tape:

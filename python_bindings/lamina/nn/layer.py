@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+import sys
 import threading
 import weakref
 
@@ -121,6 +122,28 @@ def _each(value, old, new):
 
 
 _taken = weakref.WeakKeyDictionary()  # a layer's dtype that floating inputs are converted to; None: they stay as they are
+
+
+def _told_of_recursion(error):
+    """The error for a RecursionError that ends the outermost call of a layer: which layer calls itself, and by way of which others. The error itself if none does."""
+    code, frame = _call_code, sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is code:
+            return error  # that call tells
+        frame = frame.f_back
+    calls, traceback = [], error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code is code:
+            calls.append(traceback.tb_frame.f_locals["self"])
+        traceback = traceback.tb_next
+    for start, layer in enumerate(calls):
+        again = [i for i, one in enumerate(calls) if one is layer]
+        if len(again) > 7:  # fewer may be a recursion that ends, around another one that does not
+            names = [one.name for one in calls[start:again[1] + 1]]
+            way = " -> ".join(names if len(names) <= 6 else [*names[:4], "...", names[-1]])
+            return errors.RecursionTooDeep(f"calls are nested too deep: the layer {layer.name} calls itself without end ({way})", why="each call of a layer inside of another takes some of the stack",
+                                           fix="call another layer in call(), or use a loop")
+    return error
 
 
 def _add_losses(layer, found, seen):
@@ -251,13 +274,19 @@ class Layer(Module):
             training = _training(self, training)
         if args and (type(args[0]) is Symbolic or contains_symbolic(args)) or kwargs and contains_symbolic(kwargs):
             return symbolic_call(self, args, training, kwargs)
-        if self.built and not _names_wanted() and not _watching:
-            return self._run(args, kwargs, training)
-        _core.profiler._enter_layer(self.name)
         try:
-            result = self._run(args, kwargs, training)
-        finally:
-            _core.profiler._leave()
+            if not _names_wanted() and self.built and not _watching:
+                return self._run(args, kwargs, training)
+            _core.profiler._enter_layer(self.name)
+            try:
+                result = self._run(args, kwargs, training)
+            finally:
+                _core.profiler._leave()
+        except RecursionError as error:
+            told = _told_of_recursion(error)
+            if told is error:
+                raise
+            raise told from None
         for watch in _watching:
             watch(self, result)
         return result
@@ -488,6 +517,7 @@ def _parameters(call):
 
 
 _core._layers_are(Layer)
+_call_code = Layer.__call__.__code__
 
 
 class Op(Layer):
