@@ -99,6 +99,26 @@ std::vector<bool> Tensor::to_vector<bool>() const {
   return out;
 }
 
+template <>
+std::vector<std::complex<double>> Tensor::to_vector<std::complex<double>>() const {
+  std::vector<std::complex<double>> out;
+  if (!is_complex(dtype())) {
+    for (double x : to_vector<double>()) out.emplace_back(x);
+    return out;
+  }
+  concrete("to_vector()");
+  const EagerScope outside;
+  const std::vector<double> parts = apply_one(ops::def::as_real, nullptr, std::span(this, 1), CallSite()).to_vector<double>();
+  for (size_t i = 0; i + 1 < parts.size(); i += 2) out.emplace_back(parts[i], parts[i + 1]);
+  return out;
+}
+template <>
+std::vector<std::complex<float>> Tensor::to_vector<std::complex<float>>() const {
+  std::vector<std::complex<float>> out;
+  for (const std::complex<double>& z : to_vector<std::complex<double>>()) out.emplace_back(z);
+  return out;
+}
+
 void require_one_element(const Tensor& t) {
   if (t.size() != 1)
     throw Error(ErrorKind::invalid_argument, {.what = cat("item(): the tensor is ", t.type(), " and has ", t.size(), " elements"),

@@ -1,5 +1,6 @@
 // Tensor: an immutable array on a device or, while a function is traced, a symbolic value of its graph.
 #pragma once
+#include <complex>
 #include <cstring>
 #include <memory>
 #include <ostream>
@@ -163,6 +164,11 @@ std::vector<T> Tensor::to_vector() const {
 }
 template <>
 LAMINA_API std::vector<bool> Tensor::to_vector<bool>() const;
+// Complex numbers, of any tensor; other types take real tensors alone.
+template <>
+LAMINA_API std::vector<std::complex<double>> Tensor::to_vector<std::complex<double>>() const;
+template <>
+LAMINA_API std::vector<std::complex<float>> Tensor::to_vector<std::complex<float>>() const;
 
 LAMINA_API void require_one_element(const Tensor& t);
 template <class T>

@@ -128,19 +128,60 @@ T rebuild_result(std::span<const Tensor>& in, const std::vector<size_t>& sizes, 
   }
 }
 
+// The parameters of f, where they are written out: Parameters<R(P...)>. Of generic lambdas: Parameters<void>.
+template <class Signature>
+struct Parameters {
+  using type = void;
+};
+template <class R, class... P>
+struct Parameters<R(P...)> {
+  using type = R(std::remove_cvref_t<P>...);
+};
+template <class F>
+struct SignatureOf : Parameters<std::remove_pointer_t<F>> {};
+template <class F>
+  requires requires { &F::operator(); }
+struct SignatureOf<F> {
+  template <class R, class... P>
+  static Parameters<R(P...)> of(R (F::*)(P...) const);
+  template <class R, class... P>
+  static Parameters<R(P...)> of(R (F::*)(P...) const noexcept);
+  template <class R, class... P>
+  static Parameters<R(P...)> of(R (F::*)(P...));
+  using type = typename decltype(of(&F::operator()))::type;
+};
+
+// The call with arguments of exactly the parameters' types, which knows the caller's line for errors and retraces.
+template <class Self, class Signature>
+struct CallWithLine {
+  void operator()(CallWithLine) const = delete;  // for `using`
+};
+template <class Self, class R, class... P>
+struct CallWithLine<Self, R(P...)> {
+  auto operator()(const P&... args, std::source_location at = std::source_location::current()) const {
+    return static_cast<const Self&>(*this).call(CallSite(at), args...);
+  }
+};
+
 }  // namespace typed
 
 template <class F>
-class TypedFunction {
+class TypedFunction : public typed::CallWithLine<TypedFunction<F>, typename typed::SignatureOf<F>::type> {
  public:
   TypedFunction(F f, FunctionOptions options) : f_(std::move(f)), function_(std::move(options)) {}
 
+  using typed::CallWithLine<TypedFunction<F>, typename typed::SignatureOf<F>::type>::operator();
   template <class... Args>
   auto operator()(const Args&... args) const {
+    return call({}, args...);
+  }
+  template <class... Args>
+  auto call(CallSite at, const Args&... args) const {
     using Result = typename typed::Outside<std::invoke_result_t<const F&, const Args&...>>::type;
     if (config::functions_run_eagerly()) return Result(f_(args...));
     return with_arguments(
         [&](Arguments arguments) {
+          arguments.at = at;
           if (function_.by_rows()) arguments.ranks = function_.ranks_of(arguments);
           ConcreteFunction* graph = function_.find(arguments);
           if (!graph) graph = &function_.get(arguments, body(args...));

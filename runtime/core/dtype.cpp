@@ -1,5 +1,7 @@
 #include "runtime/core/dtype.h"
 
+#include <iterator>
+
 #include "runtime/core/error.h"
 
 namespace lamina {
@@ -9,8 +11,8 @@ constexpr const char* kNumpyNames[] = {"bool",    "uint8",   "int8",   "int16", 
                                        "float32", "float64", "uint16", "uint32", "uint64", "complex64", "complex128"};
 }  // namespace
 
-const char* name(DType d) { return kNames[size_t(d)]; }
-const char* numpy_name(DType d) { return kNumpyNames[size_t(d)]; }
+const char* name(DType d) { return size_t(d) < std::size(kNames) ? kNames[size_t(d)] : "no dtype"; }
+const char* numpy_name(DType d) { return size_t(d) < std::size(kNumpyNames) ? kNumpyNames[size_t(d)] : "no dtype"; }
 
 DType parse_dtype(std::string_view text) {
   for (DType d : kDTypes)

@@ -1,5 +1,7 @@
 #include "runtime/core/type.h"
 
+#include <iterator>
+
 #include "runtime/core/error.h"
 #include "runtime/core/view.h"
 
@@ -22,7 +24,14 @@ TensorType parse_type(std::string_view s) {
   return type;
 }
 
-int64_t byte_size(const TensorType& type) { return (size_of(type.shape) * Dim(int64_t(size_of(type.dtype)))).number(); }
+int64_t byte_size(const TensorType& type) {
+  if (!size_of(type.dtype))
+    throw Error(ErrorKind::type, {.what = cat("DType(", int(type.dtype), ") is no dtype"),
+                                  .where = "",
+                                  .why = cat("there are DType(0) to DType(", std::size(kDTypes) - 1, ")"),
+                                  .fix = "write a name, such as lm::dtype::f32"});
+  return (size_of(type.shape) * Dim(int64_t(size_of(type.dtype)))).number();
+}
 
 View contiguous_view(void* data, const TensorType& type) {
   if (type.rank() > kMaxRank)

@@ -528,5 +528,41 @@ TEST(FunctionOptions, LimitsThatAreNoneAreRefused) {
   EXPECT_EQ(function([](Tensor x) { return x; }, {.name = "f"})(ones({2})).size(), 2);
 }
 
+TEST(Function, ErrorsAndTracesNameTheLineOfTheCall) {
+  const auto line_of = [](const std::function<void()>& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.parts.where;
+    }
+    return std::string("no error");
+  };
+  const auto here = [](int line) { return cat("function_test.cpp:", line); };
+  const auto fixed = function([](Tensor x) { return x; }, {{{3}, dtype::f32, "x"}});
+  EXPECT_NE(line_of([&] { fixed(ones({2})); }).find(here(__LINE__)), std::string::npos);
+  const auto limited = [](auto f) {
+    return function(std::move(f), FunctionOptions{.name = "f", .argument_names = {}, .signature = {}, .trace_limit = 1});
+  };
+  const auto of_two = limited([](const Tensor& x, double rate) { return x * rate; });
+  of_two(ones({1}), 1.0);
+  EXPECT_NE(line_of([&] { of_two(ones({1}), 2.0); }).find(here(__LINE__)), std::string::npos);
+  EXPECT_NE(text(of_two.untyped().traces()[0].line).find(here(__LINE__ - 2)), std::string::npos);
+}
+
+Tensor doubled(Tensor x) { return x * 2.0; }
+
+TEST(Function, KindsOfCallablesAndConvertedArgumentsAreCalledAsTheyAre) {
+  EXPECT_EQ(function(doubled)(scalar(2)).item<double>(), 4);
+  EXPECT_EQ(function(std::function<Tensor(Tensor)>(doubled))(scalar(2)).item<double>(), 4);
+  EXPECT_EQ(function([](const auto& x) { return x * 2.0; })(scalar(2)).item<double>(), 4);
+  EXPECT_EQ(function([](Tensor x) noexcept { return x; })(scalar(2)).item<double>(), 2);
+  const auto scaled = function([](Tensor x, double by) { return x * by; });
+  EXPECT_EQ(scaled(scalar(2), 3).item<double>(), 6);  // an int where a double stands
+  EXPECT_EQ(scaled(scalar(2), 3.0f).item<double>(), 6);
+  Variable v(5.0);
+  EXPECT_EQ(function([](Tensor x) { return x + 1; })(v).item<double>(), 6);
+  EXPECT_EQ(function([] { return scalar(7); })().item<double>(), 7);
+}
+
 }  // namespace
 }  // namespace lamina

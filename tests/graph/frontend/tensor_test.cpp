@@ -241,5 +241,31 @@ TEST(Device, TensorsLieOnTheScopesDevice) {
   EXPECT_EQ(cuda::is_available(), cuda::why_unavailable().empty());
 }
 
+TEST(Tensor, GivesComplexNumbersAsSuch) {
+  using Complex = std::complex<double>;
+  const Tensor x = tensor({1, -2, 0}, {3});
+  for (const DType dtype : {DType::c64, DType::c128}) {
+    const Tensor z = astype(x, dtype);
+    EXPECT_EQ(z.to_vector<Complex>(), (std::vector<Complex>{1, -2, 0}));
+    EXPECT_EQ(z.to_vector<std::complex<float>>(), (std::vector<std::complex<float>>{1, -2, 0}));
+    const Tensor root = sqrt(astype(scalar(-4), dtype));
+    EXPECT_NEAR(std::abs(root.item<Complex>() - Complex(0, 2)), 0, 1e-6);
+    EXPECT_THROW(z.to_vector<double>(), Error);
+  }
+  EXPECT_EQ(tensor({1, 2}, {2}, dtype::i32).to_vector<Complex>(), (std::vector<Complex>{1, 2}));
+}
+
+TEST(DType, OfNoNameIsRefusedWhereverATensorIsMade) {
+  for (const int number : {15, 77, 255}) {
+    const auto none = static_cast<DType>(number);
+    for (const std::function<void()>& make : std::vector<std::function<void()>>{
+             [&] { zeros({2}, none); }, [&] { ones({2}, none); }, [&] { full({2}, 1, none); }, [&] { tensor({1, 2}, {2}, none); },
+             [&] { scalar(1, none); }, [&] { scalar_i(1, none); }, [&] { astype(ones({2}), none); }, [&] { Variable(zeros({2}, none)); },
+             [&] { function([&](Tensor x) { return astype(x, none); })(ones({2})); }})
+      EXPECT_THROW(make(), Error) << number;
+    EXPECT_EQ(cat(none), "no dtype");
+  }
+}
+
 }  // namespace
 }  // namespace lamina
