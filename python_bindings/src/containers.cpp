@@ -196,6 +196,19 @@ void check_containers(const char* what, nb::handle value) {
   check(walk, value);
 }
 
+const char* what_to_pass(PyObject* o) {
+  const bool text = PyUnicode_Check(o) || PyBytes_Check(o);
+  return PyObject_HasAttrString(o, "keys")                ? "pass its values: list(d.values())"
+         : !text && PyObject_HasAttrString(o, "__iter__") ? "make a list of it, in an order of yours: list(values)"
+                                                          : "pass numbers, nested lists of them, NumPy arrays or tensors";
+}
+
+bool is_sequence(PyObject* o) {
+  if (PyList_Check(o) || PyTuple_Check(o)) return true;
+  return PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !PyObject_CheckBuffer(o) &&
+         PyObject_HasAttrString(o, "__len__") && !PyObject_HasAttrString(o, "keys");
+}
+
 std::vector<nb::object> elements_of(nb::handle sequence) {
   if (PyList_Check(sequence.ptr()) || PyTuple_Check(sequence.ptr()))
     return hold(PySequence_Fast_ITEMS(sequence.ptr()), PySequence_Fast_GET_SIZE(sequence.ptr()));

@@ -56,6 +56,10 @@ nb::object with_parts(nb::handle original, Container kind, const std::vector<nb:
 // Throws as Inside does for all containers in the value.
 void check_containers(const char* what, nb::handle value);
 
+// A list, a tuple, or another sequence that NumPy takes for one: a range, a deque.
+bool is_sequence(PyObject* o);
+// What to pass in place of `o`, of which no tensor is made.
+const char* what_to_pass(PyObject* o);
 // The elements of a list, a tuple or another iterable.
 std::vector<nb::object> elements_of(nb::handle sequence);
 

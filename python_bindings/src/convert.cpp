@@ -186,9 +186,12 @@ struct NestedNumbers {
       add(value);
     } else if (is_array(o)) {
       has_array = true;
+    } else if (is_sequence(o)) {
+      const nb::object list = nb::steal(PySequence_List(o));
+      if (!list.is_valid()) throw_python_error();
+      walk(list, depth);
     } else {
-      throw_type_error(cat("constant: ", a_type(o), " is not a number"), "a tensor holds numbers or bools",
-                       "pass numbers, nested lists of them, NumPy arrays or tensors");
+      throw_type_error(cat("constant: ", a_type(o), " is not a number"), "a tensor holds numbers or bools", what_to_pass(o));
     }
   }
 };
@@ -318,9 +321,15 @@ PyObject* wrap_argument(Tensor tensor) {
 TensorObject to_python(Tensor tensor) { return nb::steal<TensorObject>(wrap(std::move(tensor))); }
 nb::object to_python(Variable variable) { return nb::cast(std::move(variable)); }
 
+[[noreturn]] static void throw_open_length(const char* what) {
+  const nb::tuple told = nb::module_::import_("lamina.errors").attr("OPEN_LENGTH");
+  throw_type_error(what, nb::cast<std::string>(told[0]), nb::cast<std::string>(told[1]));
+}
+
 Shape to_shape(nb::handle value, bool open) {
   auto dimension = [&](nb::handle d) -> Dim {
     if (open && d.is_none()) return Dim();
+    if (d.is_none()) throw_open_length("shape: None is not a dimension");
     if (PyBool_Check(d.ptr()) || !PyIndex_Check(d.ptr()))
       throw_type_error(cat("shape: ", shown(d), " is not a dimension"), "a dimension is an integer",
                        open ? "pass an int, or None for any length" : "pass an int");
@@ -366,9 +375,7 @@ bool is_one_number(nb::handle value) {
 
 int64_t to_whole(nb::handle value) {
   PyObject* o = value.ptr();
-  if (value.is_none())
-    throw_type_error("None is no whole number", "a length that is open while a function is traced is None in x.shape",
-                     "write -1 for the length that remains");
+  if (value.is_none()) throw_open_length("None is no whole number");
   if (is_tensor(o) || is_variable(o)) {
     const Tensor t = to_tensor(value);
     if (!is_integer(t.dtype()))
@@ -438,8 +445,8 @@ Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
     return tensor_from_numbers(value, dtype, depth);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return to_tensor(numpy().attr("asarray")(value), dtype);
   if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dlpack__")) return from_array();
-  throw_type_error(cat(a_type(o), " does not become a tensor"), "a tensor holds numbers or bools",
-                   "pass numbers, nested lists of them, NumPy arrays or tensors");
+  if (is_sequence(o)) return tensor_from_numbers(value, dtype, depth);
+  throw_type_error(cat(a_type(o), " does not become a tensor"), "a tensor holds numbers or bools", what_to_pass(o));
 }
 }  // namespace
 
@@ -463,7 +470,7 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
     out.emplace(to_int64(value), CallSite());
   else if (is_variable(o))
     out.emplace(as_variable(o), CallSite());
-  else if (PyList_Check(o) || PyTuple_Check(o))
+  else if (PyList_Check(o) || PyTuple_Check(o) || PyRange_Check(o))
     out.emplace(to_argument(value), CallSite());
   else if (is_array(o)) {
     // A NumPy scalar is a number like Python's.

@@ -114,6 +114,39 @@ PyObject* to_index(const Tensor& t) noexcept {
   });
 }
 
+int contains(PyObject* self, PyObject* value) noexcept {
+  return guarded<int>(
+      [&] {
+        const Tensor t = to_operand(self).resolve();
+        nb::object number;  // what equals the value in the tensor's dtype: 2 for 2.0 among integers, 1 for True among numbers
+        if (PyFloat_Check(value) && !has_gradients(t.dtype())) {
+          const double x = PyFloat_AS_DOUBLE(value);
+          if (!std::isfinite(x) || std::floor(x) != x) return 0;
+          number = nb::steal(PyLong_FromDouble(x));
+        } else if (PyBool_Check(value)) {
+          number = nb::steal(PyLong_FromLong(value == Py_True));
+        }
+        if (t.dtype() == DType::boolean && (number.is_valid() || PyLong_Check(value))) {
+          const nb::object truth_of = number.is_valid() ? number : nb::borrow(value);
+          if (!truth_of.equal(nb::int_(0)) && !truth_of.equal(nb::int_(1))) return 0;
+          number = nb::bool_(truth_of.equal(nb::int_(1)));
+        }
+        Tensor same;
+        try {
+          std::optional<Operand> other;
+          if (!to_operand(number.is_valid() ? number.ptr() : value, other)) return 0;
+          same = equal(here(t), *other);
+        } catch (const Error&) {
+          if (PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value)) return 0;  // the dtype does not hold it
+          throw;
+        }
+        const int is = truth(any(here(same)));
+        if (is < 0) throw_python_error();
+        return is;
+      },
+      -1);
+}
+
 int refuse_assignment(PyObject* self, PyObject*, PyObject* value) noexcept {
   return guarded<int>(
       [&]() -> int {

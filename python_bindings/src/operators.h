@@ -36,6 +36,8 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int operation);
 // x[key] with Python's rules.
 PyObject* index_with(const Operand& x, PyObject* key) noexcept;
 // x[key] = value and del x[key] (value is null): an error that names x.at.
+// `value in x`: whether an element equals it.
+int contains(PyObject* self, PyObject* value) noexcept;
 int refuse_assignment(PyObject* self, PyObject* key, PyObject* value) noexcept;
 
 int truth(const Tensor& t) noexcept;  // -1 with an exception set: several elements, or symbolic
@@ -48,15 +50,16 @@ nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, n
 nb::object to_lists(const Tensor& t);
 
 #define LAMINA_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}
-#define LAMINA_OPERATOR_SLOTS                                                                                              \
-  LAMINA_SLOT(Py_nb_add, &binary_slot<add>), LAMINA_SLOT(Py_nb_subtract, &binary_slot<sub>),                               \
-      LAMINA_SLOT(Py_nb_multiply, &binary_slot<mul>), LAMINA_SLOT(Py_nb_true_divide, &binary_slot<div>),                   \
-      LAMINA_SLOT(Py_nb_floor_divide, &binary_slot<floor_divide>), LAMINA_SLOT(Py_nb_remainder, &binary_slot<mod>),        \
-      LAMINA_SLOT(Py_nb_matrix_multiply, &binary_slot<matrix_product>), LAMINA_SLOT(Py_nb_and, &binary_slot<bitwise_and>), \
-      LAMINA_SLOT(Py_nb_or, &binary_slot<bitwise_or>), LAMINA_SLOT(Py_nb_xor, &binary_slot<bitwise_xor>),                  \
-      LAMINA_SLOT(Py_nb_lshift, &binary_slot<shift_left>), LAMINA_SLOT(Py_nb_rshift, &binary_slot<shift_right>),           \
-      LAMINA_SLOT(Py_nb_invert, &unary_slot<bitwise_not>), LAMINA_SLOT(Py_nb_negative, &unary_slot<neg>),                  \
-      LAMINA_SLOT(Py_nb_absolute, &unary_slot<lamina::abs>), LAMINA_SLOT(Py_nb_power, &power_slot),                        \
-      LAMINA_SLOT(Py_nb_divmod, &divmod_slot), LAMINA_SLOT(Py_nb_positive, &identity_slot), LAMINA_SLOT(Py_tp_richcompare, &compare_slot)
+#define LAMINA_OPERATOR_SLOTS                                                                                                              \
+  LAMINA_SLOT(Py_nb_add, &binary_slot<add>), LAMINA_SLOT(Py_nb_subtract, &binary_slot<sub>),                                               \
+      LAMINA_SLOT(Py_nb_multiply, &binary_slot<mul>), LAMINA_SLOT(Py_nb_true_divide, &binary_slot<div>),                                   \
+      LAMINA_SLOT(Py_nb_floor_divide, &binary_slot<floor_divide>), LAMINA_SLOT(Py_nb_remainder, &binary_slot<mod>),                        \
+      LAMINA_SLOT(Py_nb_matrix_multiply, &binary_slot<matrix_product>), LAMINA_SLOT(Py_nb_and, &binary_slot<bitwise_and>),                 \
+      LAMINA_SLOT(Py_nb_or, &binary_slot<bitwise_or>), LAMINA_SLOT(Py_nb_xor, &binary_slot<bitwise_xor>),                                  \
+      LAMINA_SLOT(Py_nb_lshift, &binary_slot<shift_left>), LAMINA_SLOT(Py_nb_rshift, &binary_slot<shift_right>),                           \
+      LAMINA_SLOT(Py_nb_invert, &unary_slot<bitwise_not>), LAMINA_SLOT(Py_nb_negative, &unary_slot<neg>),                                  \
+      LAMINA_SLOT(Py_nb_absolute, &unary_slot<lamina::abs>), LAMINA_SLOT(Py_nb_power, &power_slot),                                        \
+      LAMINA_SLOT(Py_nb_divmod, &divmod_slot), LAMINA_SLOT(Py_nb_positive, &identity_slot), LAMINA_SLOT(Py_tp_richcompare, &compare_slot), \
+      LAMINA_SLOT(Py_sq_contains, &contains)
 
 }  // namespace lamina::python

@@ -1,5 +1,5 @@
 """lm.Tensor: creation, operators, indexing, and conversion to Python and NumPy values."""
-import copy, math, pickle, weakref
+import array, collections, copy, math, pickle, weakref
 
 import numpy as np
 import pytest
@@ -354,3 +354,56 @@ def test_reversed_gives_the_rows_from_the_last_on():
     assert [float(v) for v in reversed(lm.Variable([1.0, 2.0]))] == [2.0, 1.0]
     with pytest.raises(lm.errors.Error):
         reversed(lm.constant(1.0))
+
+
+class OwnSequence:
+    def __init__(self, *values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.values[i]
+
+
+class OwnList(list):
+    pass
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize("value", [range(3), range(5, -2, -2), range(0), collections.deque([1.5, 2.0]), collections.UserList([1, 2]), OwnSequence(1, 2), OwnList([1.0, 2.0]), Pair(1, 2), [range(2), (3, 4)], [Pair(1, 2), OwnSequence(3, 4)],
+                                   collections.deque([[1.0], [2.0]]), [OwnSequence(1.0, 2.0), np.array([3.0, 4.0])], OwnSequence(True, False), array.array("d", [1.0, 2.0])], ids=repr)
+def test_what_numpy_takes_for_a_sequence_becomes_a_tensor(value):
+    wanted = np.array(value)
+    for got in (lm.constant(value), lm.Variable(value), lm.function(lambda: lm.constant(value))(), lm.sum(lm.stack([lm.constant(value)]), axis=0) if wanted.dtype != bool else lm.constant(value)):
+        assert got.numpy().tolist() == wanted.tolist() and got.shape == wanted.shape
+    if wanted.dtype != bool and isinstance(value, (range, list)):
+        assert (lm.zeros_like(lm.constant(value)) + value).numpy().tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("value, fix", [((i for i in range(3)), "list"), (iter([1]), "list"), (map(float, [1]), "list"), ({1, 2}, "list"), ({1: 2}.values(), "list"), ({1: 2}, "its values"), (collections.OrderedDict(a=1), "its values"),
+                                        ("12", "numbers"), (b"12", "numbers"), (None, "numbers"), (object(), "numbers"), ([{1, 2}], "list"), (["1"], "numbers"), ([(i for i in range(2))], "list")], ids=str)
+def test_what_has_no_order_or_no_numbers_is_refused_with_what_to_pass(value, fix):
+    with pytest.raises(lm.errors.TypeMismatch) as error:
+        lm.constant(value)
+    assert fix in error.value.fix
+
+
+def test_in_is_whether_any_element_is_equal():
+    rng = np.random.default_rng(0)
+    for dtype in ("float32", "int32", "uint8", "bool", "complex64"):
+        for shape in ((), (3,), (2, 3), (2, 0), (2, 1, 3)):
+            x = rng.integers(0, 3, shape).astype(dtype)
+            for x_ in (lm.constant(x), lm.Variable(x)):
+                for value in (0, 1, 2, 2.0, 7, True, False):
+                    assert (value in x_) == bool((x == value).any()), (dtype, shape, value)
+    x = lm.constant([[1.0, np.nan], [3.0, 4.0]])
+    assert 3 in x and 3.5 not in x and np.nan not in x and [3.0, 4.0] in x and lm.constant(4.0) in x and np.float32(1) in x and 1j not in x
+    integers = lm.constant([[2, 3]], "uint8")
+    assert 2.0 in integers and 2.5 not in integers and 300 not in integers and -1 not in integers and 10**30 not in integers and np.inf not in integers and "2" not in integers and None not in integers
+    with pytest.raises(lm.errors.InvalidArgument, match="do not fit"):
+        [1.0, 2.0, 3.0] in x  # noqa: B015
+    assert lm.function(lambda x: lm.where(3.0 in x, 1, 0))(x).item() == 1
