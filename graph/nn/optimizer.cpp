@@ -80,7 +80,20 @@ const Variable& Optimizer::iterations() const {
   throw Error(ErrorKind::state, {.what = cat(name_, ": the steps are not counted"),
                                  .where = "",
                                  .why = "its update does not depend on their number",
-                                 .fix = "count them in a Variable of your own"});
+                                 .fix = "ask for them before the first step (count_steps() in C++), from which they are counted then"});
+}
+
+void Optimizer::count_steps() {
+  const std::lock_guard lock(building_);
+  if (iterations_) return;
+  if (built_) {
+    throw Error(ErrorKind::state, {.what = cat(name_, ": the steps done so far were not counted"),
+                                   .where = "",
+                                   .why = "its update does not depend on their number, and nothing asked for it before the first step",
+                                   .fix = "read .iterations (count_steps() in C++) once before the first step"});
+  }
+  const double none = 0;
+  iterations_ = add_state("iterations", nn::host_tensor(std::span(&none, 1), {DType::i64, {}}, default_device()));
 }
 
 Tensor Optimizer::current_learning_rate(CallSite at) const {

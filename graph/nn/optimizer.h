@@ -54,7 +54,11 @@ class LAMINA_API Optimizer {
   // The rate of the next step: f32.
   Tensor current_learning_rate(CallSite at = std::source_location::current()) const;
   const std::optional<Schedule>& schedule() const { return schedule_; }
-  // i64: steps done. Counted by those that need it: for a schedule, an average of the weights, and the Adams. Throws state otherwise.
+  // Counts the steps, which those that need their number do in any case: for a schedule, an average of the weights, and the Adams. Throws
+  // state after build().
+  void count_steps();
+  bool counts() const { return iterations_.has_value(); }
+  // i64: steps done. Throws state where they are not counted.
   const Variable& iterations() const;
   // The loss to differentiate: itself, or times the scale of dynamic_loss_scale.
   Tensor scale_loss(const Operand& loss) const;

@@ -1,6 +1,7 @@
 // Hyperparameters of optimizers: numbers, numbers per model of an ensemble, and learning rates that follow a schedule.
 #pragma once
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,8 @@ class LAMINA_API Schedule {
   // The rate after this many steps (an integer): f32. Throws type or invalid_argument when the rule gives anything but one number.
   Tensor operator()(const Operand& steps) const;
   const std::string& name() const { return name_; }
+  // For language bindings: what it was made of.
+  std::shared_ptr<const void> origin;
 
  private:
   std::string name_;

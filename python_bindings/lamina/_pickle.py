@@ -67,8 +67,10 @@ def _parameters(of) -> dict:
     return {name: bool(value) if name in _SWITCHES else value for name, value in of._parameters.items()}
 
 
-def optimizer(name, parameters, trained, values):
+def optimizer(name, parameters, trained, values, counts=False):
     made = getattr(_core.optim, name)(**parameters)
+    if counts:
+        made.iterations
     if trained is not None:
         made.build(trained)
     for own, value in zip(made.variables, values, strict=True):
@@ -79,12 +81,22 @@ def optimizer(name, parameters, trained, values):
 def _optimizer(o):
     rate = o.learning_rate if o.schedule is None else o.schedule
     parameters = _parameters(o) | o._switches | {"learning_rate": rate if o.schedule is not None or rate.models else rate.item()}
-    return optimizer, (type(o).__name__, parameters, o._trained_variables if o.built else None, [v.read() for v in o.variables])
+    return optimizer, (type(o).__name__, parameters, o._trained_variables if o.built else None, [v.read() for v in o.variables], o._counts)
+
+
+def schedule_of(function):
+    return _core.optim.SGD(function).schedule
 
 
 def _schedule(schedule):
-    raise errors.StateError(f"pickle: the learning rate is {schedule!r}", why="a schedule is a function, and a pickle of Lamina holds names and numbers, no code",
-                            fix="save the optimizer's state_dict(), and load it into an optimizer that is made alike")
+    kind, arguments = schedule._made_of
+    if kind:
+        return made, ("schedules", kind, arguments, {})
+    function = arguments[0]
+    if isinstance(function, types.FunctionType) and not _is_global(function):
+        raise errors.StateError(f"pickle: the learning rate is the function {function.__qualname__}, which no name leads to", why="a pickle holds the names of functions, not their code",
+                                fix="define the function at the top of a module, or use one of lm.optim.schedules")
+    return schedule_of, (function,)
 
 
 def _loss(loss):
@@ -229,5 +241,5 @@ def copied_parts(module, memo) -> dict:
             parts[name] = copy.deepcopy(value, memo)
         except TypeError as error:
             raise errors.StateError(f"deepcopy: {module._described()} has {errors.a_type(value)} in '{name.lstrip('_')}', which cannot be copied", why=getattr(error, "why", None) or str(error),
-                                    fix="make it when it is first used, or define __deepcopy__ in its class") from None
+                                    fix=getattr(error, "fix", None) or "make it when it is first used, or define __deepcopy__ in its class") from None
     return parts

@@ -105,6 +105,10 @@ class SavedFunction:
         graph, tensors, variables = self._chosen(args, kwargs)
         return self._run(graph, tensors, variables)
 
+    def __reduce_ex__(self, protocol):
+        raise errors.TypeMismatch(f"pickle: {self.__name__}, a function of a saved program or of a quantized model, cannot be pickled or copied", why="its graphs are of this process, and no source makes them anew",
+                                  fix="pass a folder on: lm.save(program, folder) writes it, lm.load(folder) makes it, with Variables of its own")
+
     def _run(self, graph, tensors, variables):
         try:
             results = graph.concrete._call(list(tensors), list(variables))

@@ -7,6 +7,7 @@
 #include "graph/nn/optimizer.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/gil.h"
 #include "python_bindings/src/nn.h"
 
 namespace lamina::python {
@@ -38,14 +39,25 @@ class RateObject : public nb::object {
 };
 using RateArgument = const RateObject&;
 
+// A schedule remembers what made it, for pickles: (name of the class, arguments), or ("", (function,)).
+void made_of(optim::Schedule& s, const char* name, nb::tuple arguments) {
+  s.origin = std::shared_ptr<const void>(nb::make_tuple(name, std::move(arguments)).release().ptr(), [](const void* o) {
+    if (!Py_IsInitialized()) return;
+    HeldGil gil;
+    Py_DECREF(static_cast<PyObject*>(const_cast<void*>(o)));
+  });
+}
+
 optim::Rate to_rate(nb::handle value) {
   if (nb::isinstance<optim::Schedule>(value)) return instance<optim::Schedule>(value);
   if (is_variable(value.ptr()) || !PyCallable_Check(value.ptr())) return to_hyper(nb::borrow<HyperObject>(value));
   nb::object function = nb::borrow(value);
   const std::string name = nb::cast<std::string>(nb::str(nb::getattr(function, "__name__", nb::str("function"))));
-  return optim::Schedule(name, [function](const Tensor& steps, CallSite at) {  // as a float, with which Python's numbers go
+  optim::Schedule schedule(name, [function](const Tensor& steps, CallSite at) {  // as a float, with which Python's numbers go
     return to_tensor(function(to_python(astype(Operand(steps, at), DType::f64))));
   });
+  made_of(schedule, "", nb::make_tuple(function));
+  return schedule;
 }
 
 optim::UpdateOptions update_options(int64_t accumulation, std::optional<double> ema, bool scale) { return {accumulation, ema, scale}; }
@@ -78,20 +90,35 @@ void bind_schedules(nb::module_& root) {
       .def(
           "__call__", [](const Schedule& s, nb::handle steps) { return to_python(s(to_operand(steps))); }, nb::arg("steps"),
           "The rate after this many steps: a float32 scalar.")
+      .def_prop_ro("_made_of",
+                   [](const Schedule& s) -> nb::object {
+                     return s.origin ? nb::borrow(static_cast<PyObject*>(const_cast<void*>(s.origin.get()))) : nb::none();
+                   })
       .def("__copy__", [](nb::object self) { return self; })  // it does not change
       .def(
           "__deepcopy__", [](nb::object self, nb::handle) { return self; }, nb::arg("memo"))
       .def("__repr__", [](const Schedule& s) { return cat("<lm.optim.schedules.", s.name(), ">"); });
   nb::class_<sch::Constant, Schedule>(m, "Constant", "The same rate always.")
-      .def("__init__", [](sch::Constant* self, HyperArgument rate) { new (self) sch::Constant(to_hyper(rate)); }, nb::arg("learning_rate"));
+      .def(
+          "__init__",
+          [](sch::Constant* self, HyperArgument rate) {
+            new (self) sch::Constant(to_hyper(rate));
+            made_of(*self, "Constant", nb::make_tuple(rate));
+          },
+          nb::arg("learning_rate"));
   nb::class_<sch::PiecewiseConstantDecay, Schedule>(m, "PiecewiseConstantDecay",
                                                     "values[0] up to and including step boundaries[0], then values[1], and so on.")
       .def(
           "__init__",
           [](sch::PiecewiseConstantDecay* self, const std::vector<int64_t>& boundaries, nb::handle values) {
             std::vector<optim::Hyper> rates;
-            for (const nb::object& value : elements_of(values)) rates.push_back(to_hyper(nb::borrow<HyperObject>(value)));
+            nb::list given;
+            for (const nb::object& value : elements_of(values)) {
+              rates.push_back(to_hyper(nb::borrow<HyperObject>(value)));
+              given.append(value);
+            }
             new (self) sch::PiecewiseConstantDecay(boundaries, rates);
+            made_of(*self, "PiecewiseConstantDecay", nb::make_tuple(boundaries, given));
           },
           nb::arg("boundaries"), nb::arg("values"));
   nb::class_<sch::ExponentialDecay, Schedule>(
@@ -100,6 +127,7 @@ void bind_schedules(nb::module_& root) {
           "__init__",
           [](sch::ExponentialDecay* self, HyperArgument rate, int64_t steps, HyperArgument factor, bool staircase) {
             new (self) sch::ExponentialDecay(to_hyper(rate), steps, to_hyper(factor), staircase);
+            made_of(*self, "ExponentialDecay", nb::make_tuple(rate, steps, factor, staircase));
           },
           nb::arg("initial_learning_rate"), nb::arg("decay_steps"), nb::arg("decay_rate"), nb::arg("staircase") = false);
   nb::class_<sch::CosineDecay, Schedule>(
@@ -108,6 +136,7 @@ void bind_schedules(nb::module_& root) {
           "__init__",
           [](sch::CosineDecay* self, HyperArgument rate, int64_t steps, HyperArgument alpha) {
             new (self) sch::CosineDecay(to_hyper(rate), steps, to_hyper(alpha));
+            made_of(*self, "CosineDecay", nb::make_tuple(rate, steps, alpha));
           },
           nb::arg("initial_learning_rate"), nb::arg("decay_steps"), nb::arg("alpha") = 0.0);
   nb::class_<sch::CosineDecayRestarts, Schedule>(
@@ -117,6 +146,7 @@ void bind_schedules(nb::module_& root) {
           "__init__",
           [](sch::CosineDecayRestarts* self, HyperArgument rate, int64_t steps, double t_mul, double m_mul, HyperArgument alpha) {
             new (self) sch::CosineDecayRestarts(to_hyper(rate), steps, t_mul, m_mul, to_hyper(alpha));
+            made_of(*self, "CosineDecayRestarts", nb::make_tuple(rate, steps, t_mul, m_mul, alpha));
           },
           nb::arg("initial_learning_rate"), nb::arg("first_decay_steps"), nb::arg("t_mul") = 2.0, nb::arg("m_mul") = 1.0,
           nb::arg("alpha") = 0.0);
@@ -127,6 +157,7 @@ void bind_schedules(nb::module_& root) {
           "__init__",
           [](sch::PolynomialDecay* self, HyperArgument rate, int64_t steps, HyperArgument end, HyperArgument power, bool cycle) {
             new (self) sch::PolynomialDecay(to_hyper(rate), steps, to_hyper(end), to_hyper(power), cycle);
+            made_of(*self, "PolynomialDecay", nb::make_tuple(rate, steps, end, power, cycle));
           },
           nb::arg("initial_learning_rate"), nb::arg("decay_steps"), nb::arg("end_learning_rate") = 0.0001, nb::arg("power") = 1.0,
           nb::arg("cycle") = false);
@@ -138,6 +169,7 @@ void bind_schedules(nb::module_& root) {
           "__init__",
           [](sch::OneCycle* self, HyperArgument rate, int64_t steps, double start, double div_factor, double final_div_factor) {
             new (self) sch::OneCycle(to_hyper(rate), steps, start, div_factor, final_div_factor);
+            made_of(*self, "OneCycle", nb::make_tuple(rate, steps, start, div_factor, final_div_factor));
           },
           nb::arg("max_learning_rate"), nb::arg("total_steps"), nb::arg("pct_start") = 0.3, nb::arg("div_factor") = 25.0,
           nb::arg("final_div_factor") = 1e4);
@@ -148,6 +180,7 @@ void bind_schedules(nb::module_& root) {
           "__init__",
           [](sch::Warmup* self, RateArgument schedule, int64_t steps, HyperArgument start) {
             new (self) sch::Warmup(to_rate(schedule), steps, to_hyper(start));
+            made_of(*self, "Warmup", nb::make_tuple(schedule, steps, start));
           },
           nb::arg("schedule"), nb::arg("warmup_steps"), nb::arg("start") = 0.0);
 }
@@ -191,14 +224,17 @@ void bind_base(nb::module_& m) {
           "The learning rate's schedule, or None.")
       .def_prop_ro(
           "iterations",
-          [](const optim::Optimizer& o) {
+          [](optim::Optimizer& o) {
             try {
-              return o.iterations();
+              o.count_steps();
             } catch (const Error& e) {
               throw nb::attribute_error(e.what());
             }
+            return o.iterations();
           },
-          "How many steps were done: an int64 Variable. Optimizers whose update does not depend on it have none.")
+          "How many steps were done: an int64 Variable. SGD, RMSprop, Adagrad and Lion without a schedule or averages count from the first "
+          "reading of it on.\n\nRaises AttributeError where that comes after the first step.")
+      .def_prop_ro("_counts", [](const optim::Optimizer& o) { return o.counts(); })
       .def(
           "scale_loss", [](const optim::Optimizer& o, nb::handle loss) { return to_python(o.scale_loss(to_operand(loss))); },
           nb::arg("loss"),

@@ -1,4 +1,5 @@
 """Optimizers against plain float64 loops; their switches; their state."""
+import copy
 import inspect
 
 import numpy as np
@@ -287,9 +288,37 @@ def test_an_ensemble_trains_with_a_loss_scale():
     assert (found[-1] < 0.5 * found[0]).all()
 
 
-def test_an_optimizer_that_does_not_count_its_steps_says_so():
+@pytest.mark.parametrize("kind", ["SGD", "RMSprop", "Adagrad", "Adam", "AdamW", "Nadam", "Lion"])
+@pytest.mark.parametrize("traced", [False, True])
+def test_every_optimizer_counts_the_steps_that_are_asked_for_before_the_first(kind, traced):
+    optimizer, v = getattr(lm.optim, kind)(0.1), lm.Variable([1.0, 2.0])
+    count = optimizer.iterations
+    assert count.dtype == lm.int64 and count.item() == 0 and optimizer.iterations.item() == 0
+
+    def step():
+        with lm.GradientTape() as tape:
+            loss = lm.sum(v * v)
+        optimizer.apply_gradients([(tape.gradient(loss, v), v)])
+        return loss
+
+    step = lm.function(step) if traced else step
+    for _ in range(3):
+        step()
+    assert count.item() == 3 and "iterations" in optimizer.state_dict()
+    again = copy.deepcopy(optimizer)
+    assert again.iterations.item() == 3
+    counting = getattr(lm.optim, kind)(0.1)
+    counting.iterations
+    counting.build([v])
+    counting.load_state_dict(optimizer.state_dict())
+    assert counting.iterations.item() == 3
+
+
+def test_an_optimizer_that_did_not_count_its_steps_says_so():
     for optimizer in (lm.optim.SGD(0.1), lm.optim.RMSprop(), lm.optim.Lion()):
-        with pytest.raises(AttributeError, match="(?s)steps are not counted.*does not depend.*of your own"):
+        v = lm.Variable(1.0)
+        optimizer.apply_gradients([(lm.constant(1.0), v)])
+        with pytest.raises(AttributeError, match="(?s)steps done so far were not counted.*does not depend.*before the first step"):
             optimizer.iterations
         assert not hasattr(optimizer, "iterations")
 

@@ -215,18 +215,39 @@ def test_a_pickle_names_constructors_and_holds_no_code():
     assert names <= {"lamina", "numpy", "copyreg", "__builtin__", "builtins", "_codecs", "collections", "copy_reg"}, names
 
 
-@pytest.mark.parametrize("schedule", [lm.optim.schedules.CosineDecay(0.1, 10), lambda steps: 0.1 / (1 + lm.astype(steps, "float32"))])
-def test_an_optimizer_with_a_schedule_is_copied_and_for_pickle_says_what_to_do(schedule):
+def slower(steps):
+    return 0.1 / (1 + lm.astype(steps, "float32"))
+
+
+SCHEDULES = {
+    "Constant": lambda s: s.Constant(0.1), "PiecewiseConstantDecay": lambda s: s.PiecewiseConstantDecay([2, 5], [0.1, 0.05, 0.01]), "ExponentialDecay": lambda s: s.ExponentialDecay(0.1, 3, 0.5, staircase=True),
+    "CosineDecay": lambda s: s.CosineDecay(0.1, 10, alpha=0.1), "CosineDecayRestarts": lambda s: s.CosineDecayRestarts(0.1, 3, m_mul=0.5), "PolynomialDecay": lambda s: s.PolynomialDecay(0.1, 4, power=2.0, cycle=True),
+    "OneCycle": lambda s: s.OneCycle(0.1, 9, final_div_factor=100.0), "Warmup": lambda s: s.Warmup(s.CosineDecay(0.1, 10), 3, start=0.01), "Warmup of a function": lambda s: s.Warmup(slower, 3),
+    "a function": lambda s: slower,
+}
+
+
+@both
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_an_optimizer_with_a_schedule_goes_on_as_the_original(through, kind):
+    assert {name.split()[0] for name in SCHEDULES} >= {name for name in lm.optim.schedules.__all__ if name != "Schedule"}
     net = sequential()
-    net.compile(lm.optim.Adam(schedule), "mse")
+    net.compile(lm.optim.Adam(SCHEDULES[kind](lm.optim.schedules)), "mse")
     net.fit(X, Y, epochs=1, verbose=0)
-    again = copy.deepcopy(net)
+    again = through(net)
     lm.random.set_seed(3)
     one = net.fit(X, Y, epochs=2, verbose=0).history
     lm.random.set_seed(3)
     assert again.fit(X, Y, epochs=2, verbose=0).history == one
-    with pytest.raises(lm.errors.StateError, match="the learning rate is <lm.optim.schedules."):
-        pickle.dumps(net)
+    rates = [[float(o.schedule(n)) for n in range(12)] for o in (net.optimizer, again.optimizer)]
+    assert rates[0] == rates[1] and again.optimizer.iterations.item() == net.optimizer.iterations.item()
+
+
+def test_a_schedule_that_no_name_leads_to_is_copied_and_for_pickle_says_what_to_do():
+    optimizer = lm.optim.Adam(lambda steps: 0.1 / (1 + steps))
+    assert float(copy.deepcopy(optimizer).learning_rate) == pytest.approx(0.1)
+    with pytest.raises(lm.errors.StateError, match="the learning rate is the function .*lambda.*, which no name leads to"):
+        pickle.dumps(optimizer)
 
 
 def test_what_stays_in_its_process_says_what_to_do(tmp_path):
@@ -238,9 +259,16 @@ def test_what_stays_in_its_process_says_what_to_do(tmp_path):
               lm.summary.Writer(tmp_path / "events"), lm.load(tmp_path / "program")]
     for thing in things:
         for through in (pickle.dumps, copy.deepcopy):
-            with pytest.raises(lm.errors.TypeMismatch, match="pickle: an? .* cannot be pickled or copied") as caught:
+            with pytest.raises(lm.errors.TypeMismatch, match="pickle: .* cannot be pickled or copied") as caught:
                 through(thing)
             assert caught.value.why and caught.value.fix
+    net = sequential()
+    net(X)
+    quantized = lm.quantize(net, X)
+    with pytest.raises(lm.errors.TypeMismatch, match="pickle: call, a function of a saved program or of a quantized model, .*(?s:.)*lm.load"):
+        pickle.dumps(quantized)
+    with pytest.raises(lm.errors.StateError, match="deepcopy: .* has a SavedFunction in 'call'.*(?s:.)*lm.load"):
+        copy.deepcopy(quantized)
     with pytest.raises(lm.errors.StateError, match="deepcopy: holder has a Dataset in 'feed'") as caught:
         copy.deepcopy(holder)
     assert caught.value.why == "its steps are functions and threads of this process"

@@ -193,7 +193,7 @@ def _ordered_slots(optimizer, variables) -> list:
 def _slots(call, model, places, unfit) -> list:
     """What Keras keeps of an optimizer: steps, learning rate, slots."""
     optimizer = model.optimizer
-    steps = optimizer.iterations.read() if hasattr(optimizer, "iterations") else _core.constant(0, dtype="int64")
+    steps = optimizer.iterations.read() if optimizer._counts else _core.constant(0, dtype="int64")
     head = [steps, optimizer.learning_rate.read()]
     variables, trained = _in_order(model, places), {hash(v) for v in optimizer._trained_variables}
     if not trained:
@@ -210,7 +210,7 @@ def _matched_slots(model, places, stored, wrong) -> list:
     if not found:
         return []
     variables = _in_order(model, places)
-    wanted = [getattr(optimizer, "iterations", None), optimizer.learning_rate]
+    wanted = [optimizer.iterations if optimizer._counts else None, optimizer.learning_rate]
     if len(found) > 2:
         optimizer.build(variables)
         wanted += _ordered_slots(optimizer, variables)
