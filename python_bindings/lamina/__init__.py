@@ -33,6 +33,12 @@ from .numeric import (
     matrix_transpose as matrix_transpose, median as median, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod, nanstd as nanstd, nansum as nansum, nanvar as nanvar,
     nextafter as nextafter, quantile as quantile, real as real, signbit as signbit, trace as trace, unstack as unstack, vecdot as vecdot, __all__ as _numeric,
 )
+from .numpy_like import (
+    atleast_1d as atleast_1d, atleast_2d as atleast_2d, average as average, corrcoef as corrcoef, cov as cov, cummax as cummax, cummin as cummin, deg2rad as deg2rad,
+    digitize as digitize, heaviside as heaviside, hstack as hstack, interp as interp, log_sigmoid as log_sigmoid, logcumsumexp as logcumsumexp, logit as logit,
+    logspace as logspace, nan_to_num as nan_to_num, nancumprod as nancumprod, nancumsum as nancumsum, polyval as polyval, rad2deg as rad2deg, rot90 as rot90, shape as shape, sinc as sinc,
+    trapezoid as trapezoid, vander as vander, vstack as vstack, xlogy as xlogy, __all__ as _numpy_like,
+)
 from .quantization import quantize as quantize
 from .saving import (
     load as load, load_metadata as load_metadata, load_tensors as load_tensors, load_weights as load_weights, save as save, save_tensors as save_tensors,
@@ -78,5 +84,5 @@ if not TYPE_CHECKING:  # they see the names exported by the star and the `as` ab
     __all__ = sorted([
         *_core.__all__, "Checkpoint", "Explanation", "GradientWarning", "Graph", "Module", "RetraceWarning", "UnrollWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
         "export_c", "fft", "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "linalg", "load", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "name_scope", "nn", "optim",
-        *_numeric, "print", "quantize", "save", "save_tensors", "save_weights", "scan", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap", "while_loop", "xp",
+        *_numeric, *_numpy_like, "print", "quantize", "save", "save_tensors", "save_weights", "scan", "switch", "testing", "tree", "value_and_grad", "vjp", "vmap", "while_loop", "xp",
     ])

@@ -7,15 +7,14 @@ NAMES = {
     "absolute": "abs", "accuracy": "metrics.accuracy", "add_n": "sum(lm.stack(values), 0)", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arctan2": "atan2", "array": "constant", "as_tensor": "constant",
     "asarray": "constant", "assert_equal": "check(lm.all(a == b), ...), or assert", "batch_gather": "take_along_axis", "cast": "astype", "cat": "concat", "clamp": "clip",
     "clip_by_value": "clip", "compile": "function", "concatenate": "concat", "convert_to_tensor": "constant", "dstack": "concat",
-    "hstack": "concat", "identity": "eye", "index_select": "take", "jacfwd": "jacobian", "jacrev": "jacobian", "jit": "function", "lax": "scan, lm.cond or lm.while_loop",
+    "identity": "eye", "index_select": "take", "jacfwd": "jacobian", "jacrev": "jacobian", "jit": "function", "lax": "scan, lm.cond or lm.while_loop",
     "map_fn": "vmap", "mm": "matmul", "multiply": "mul", "mv": "matmul", "negative": "neg", "no_grad": "GradientTape: outside of a tape nothing is recorded, and tape.stop_recording() stops it inside",
     "no_gradient": "stop_gradient", "permute": "transpose", "placeholder": "Graph().input",
     "power": "pow", "quantize_dynamic": "quantize", "quantize_per_channel": "quantize", "quantize_per_tensor": "quantize", "quantize_static": "quantize", "rand": "random.uniform", "randint": "random.randint", "randn": "random.normal", "reduce_all": "all", "reduce_any": "any", "reduce_logsumexp": "logsumexp",
     "reduce_max": "max", "reduce_mean": "mean", "reduce_min": "min", "reduce_prod": "prod", "reduce_std": "std", "reduce_sum": "sum", "reduce_variance": "var", "rint": "round",
     "scatter": "scatter_nd, or x.at[...].set(...)", "segment_sum": "scatter_add", "sigmoid_cross_entropy": "losses", "subtract": "sub", "switch_case": "switch", "tensor": "constant",
     "tensor_scatter_nd_add": "scatter_add", "true_divide": "div", "divide": "div", "truediv": "div", "unsqueeze": "expand_dims",
-    "vstack": "concat",
-    "addmm": "matmul, and +", "amax": "max", "amin": "min", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "argwhere": "stack(lm.nonzero(x), 1)", "around": "round", "average": "mean",
+    "addmm": "matmul, and +", "amax": "max", "amin": "min", "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "argwhere": "stack(lm.nonzero(x), 1)", "around": "round",
     "baddbmm": "matmul, and +", "bitwise_invert": "bitwise_not", "bitwise_left_shift": "shift_left", "bitwise_right_shift": "shift_right", "block_until_ready": "synchronize", "bmm": "matmul",
     "case": "switch", "chunk": "split", "clone": "constant(x)", "column_stack": "stack(values, 1)", "copy": "constant(x)", "cumulative_sum": "cumsum", "custom_jvp": "custom_gradient",
     "custom_vjp": "custom_gradient", "default_device": "device", "detach": "stop_gradient", "device_count": "config.list_devices", "devices": "config.list_devices", "disable_jit": "config.run_functions_eagerly",
@@ -39,6 +38,7 @@ NAMES = {
     "swapdims": "swapaxes", "swish": "silu", "t": "matrix_transpose", "take_along_dim": "take_along_axis", "tree_map": "tree.map", "tree_util": "tree", "tree_leaves": "tree.leaves", "grad_fn": "grad", "set_random_seed": "random.set_seed", "set_seed": "random.set_seed", "to_categorical": "one_hot",
     "cdouble": "complex128", "cfloat": "complex64", "conjugate": "conj", "signal": "fft", "view_as_complex": "as_complex", "view_as_real": "as_real",
     "train": "optim", "truncatediv": "trunc(a / b)", "truncatemod": "fmod", "vectorized_map": "vmap", "view": "reshape", "vsplit": "split",
+    "trapz": "trapezoid", "degrees": "rad2deg", "radians": "deg2rad", "expit": "sigmoid", "logsigmoid": "log_sigmoid", "cumlogsumexp": "logcumsumexp", "gammaln": "lgamma", "unsorted_segment_sum": "scatter_add", "batch_matmul": "matmul", "std_mean": "moments", "var_mean": "moments", "expand": "broadcast_to", "array_split": "split", "ediff1d": "diff",
 }
 # their name -> what to write
 WRITTEN = {
@@ -47,7 +47,8 @@ WRITTEN = {
     "index_copy": "x.at[indices].set(values)", "index_fill": "x.at[indices].set(value)", "index_put": "x.at[indices].set(values)", "is_floating_point": "x.dtype.is_floating", "get_default_dtype": "lm.float32, which it is", "put": "x.at[indices].set(values)",
     "scatter_update": "x.at[indices].set(values)", "set_default_dtype": "dtype= where tensors and layers are made", "set_default_device": 'with lm.device("gpu:0"):', "set_num_threads": "LAMINA_THREADS=4 in the environment", "slice_update": "x.at[begin:end].set(values)",
     "is_complex": "x.dtype.is_complex", "iscomplexobj": "x.dtype.is_complex", "masked_select": "x[mask]", "nan": 'float("nan")', "narrow": "x[begin:end]", "ndarray": "lm.Tensor", "ndim": "x.ndim", "newaxis": "None, as in x[:, None]", "numel": "x.size", "partition": "lm.sort(x)", "pi": "math.pi",
-    "rank": "x.ndim", "shape": "x.shape", "size": "x.size", "slice": "x[begin:end]", "strided_slice": "x[begin:end:step]", "unbind": "list(x)",
+    "rank": "x.ndim", "size": "x.size", "slice": "x[begin:end]", "strided_slice": "x[begin:end:step]", "unbind": "list(x)",
+    "isposinf": 'x == float("inf")', "isneginf": 'x == -float("inf")', "squared_difference": "lm.square(a - b)", "relu6": "lm.clip(x, 0, 6)", "hardtanh": "lm.clip(x, -1, 1)", "hard_tanh": "lm.clip(x, -1, 1)", "mish": "x * lm.tanh(lm.softplus(x))", "l2_normalize": "x / lm.norm(x, axis=-1, keepdims=True)", "divide_no_nan": "lm.where(b == 0, 0, a / lm.where(b == 0, 1, b))", "tri": "lm.tril(lm.ones((n, m)))", "ldexp": "x * 2.0 ** n", "modf": "(x - lm.trunc(x), lm.trunc(x))", "extract": "x[mask]", "sequence_mask": "lm.arange(n) < lengths[:, None]", "softsign": "x / (1 + lm.abs(x))", "append": "lm.concat",
     "utils": "lm.one_hot for to_categorical, lm.random.set_seed for set_random_seed, model.plot for plot_model, lm.data.Dataset for DataLoader",
 }
 _IN = {  # of parts of Lamina

@@ -293,6 +293,8 @@ ELSEWHERE = {
     "is made of other functions: tests of test_numeric.py": "allclose associative_scan bincount broadcast_arrays copysign cross cumprod diff digamma erfinv histogram hypot isclose "
         "isin kron lgamma matrix_transpose median nanmax nanmean nanmin nanprod nanstd nansum nanvar nextafter quantile signbit "
         "trace unstack vecdot",
+    "is made of other functions: tests of test_numpy_like.py": "atleast_1d atleast_2d average corrcoef cov cummax cummin deg2rad digitize heaviside hstack interp log_sigmoid logcumsumexp "
+        "logit logspace nan_to_num nancumprod nancumsum polyval rad2deg rot90 shape sinc trapezoid vander vstack xlogy",
     "is of complex numbers: test_complex.py": "angle as_complex as_real complex conj imag real",
     "the same as another": "remainder div",
 }
