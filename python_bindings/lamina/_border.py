@@ -330,6 +330,11 @@ def complete(error, callable, args, kwargs, bound_self=False):
     return error
 
 
+def _tracing():
+    from . import _core  # imported while this module is being imported
+    return not _core.executing_eagerly()
+
+
 def explain(callable, args, kwargs, error, bound_self=False):
     """The error to raise for an error in a call of Lamina: itself, or Lamina's replacement."""
     habit = _habit(callable, args, bound_self) if isinstance(error, (errors.TypeMismatch, TypeError)) or _name(callable).endswith("transpose") else None
@@ -348,6 +353,8 @@ def explain(callable, args, kwargs, error, bound_self=False):
     misfit = _misfit(name, parameters, args, kwargs, bound_self) if parameters is not None else None
     if not misfit and isinstance(error, (TypeError, AttributeError)) and parameters is not None:
         misfit = _named_by_type(name, text, parameters[bound_self:], args[bound_self:], kwargs)
+    if misfit and misfit[0].endswith("is a NoneType") and _tracing():
+        why, habit = errors.OPEN_LENGTH
     if misfit and isinstance(error, (TypeError, AttributeError)):
         return errors.TypeMismatch(misfit[0], why=why, fix=habit or misfit[1])
     if "incompatible function arguments" in text or "no constructor" in text:
@@ -451,7 +458,7 @@ def _guard_class(cls):
             setattr(cls, name, kind(made) if kind else made)
 
 
-_OF_LM = ("numeric", "linalg", "xp", "transforms", "saving", "checkpoints")  # modules with functions of lm, or with what is called as they are
+_OF_LM = ("numeric", "numpy_like", "linalg", "xp", "transforms", "saving", "checkpoints")  # modules with functions of lm, or with what is called as they are
 
 
 def _name_errors(namespace):

@@ -11,11 +11,11 @@ import threading
 import types
 import weakref
 
-from .. import _core
-from .._structure import enter, parts_of, with_parts
+from .. import _core, errors
+from .._structure import enter, flatten, parts_of, with_parts
 from . import runtime
 from .lists import GrowingList
-from .places import is_generated
+from .places import is_generated, place_of
 from .python_functions import lookup
 from .source import NoSource, function_node
 from .state import Trace
@@ -188,9 +188,18 @@ def traced(function, of_instance=False):
 
     def run(*args, **kwargs):
         with Trace(function, made, args, kwargs, of_instance):
-            return _delivered(made(*args, **kwargs))
+            try:
+                return _delivered(made(*args, **kwargs))
+            except TypeError as error:
+                if "NoneType" in str(error) and not isinstance(error, errors.Error) and _has_open_length((args, kwargs)):
+                    raise errors.TypeMismatch(str(error), place_of(error), *errors.OPEN_LENGTH) from error
+                raise
 
     return run
+
+
+def _has_open_length(arguments) -> bool:
+    return any(isinstance(leaf, _core.Tensor) and None in leaf.shape for leaf in flatten(arguments)[0])
 
 
 def _delivered(result, inside=()):

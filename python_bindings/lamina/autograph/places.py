@@ -29,6 +29,13 @@ def located(error, function):
     made._located = True
     raise made.with_traceback(error.__traceback__) from None
 
+
+def place_of(error) -> str:
+    """Where an error of Python's comes from: the user's line, with its text."""
+    line, excerpt = _place(error)
+    return line + excerpt
+
+
 _GENERATED = re.compile(r"(if_body|else_body|loop_body|loop_test|extra_test|get_state|set_state)(_\d+)?")  # names of functions made by transform.py
 
 

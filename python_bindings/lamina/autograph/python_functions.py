@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import operator
 
 from .. import _core, errors
 from ..reporting import check_with
@@ -217,6 +218,34 @@ def item(container, index):
             return _core.stack(parts)[index]
         check_key(container, index)
     return container[index]
+
+
+def set_item(value, container, index):
+    """container[index] = value. Of a list whose index is a tensor of the graph, each item is the value or what it was."""
+    if in_graph(index) and isinstance(container, list) and type(container) is not GrowingList:
+        for part in (value, *container):
+            if type(part) not in _SCALARS and not isinstance(part, (Tensor, Variable)) and type(part).__module__ != "numpy":
+                raise errors.ConversionFailed(f"an item of a list that {'becomes' if part is value else 'holds'} {errors.a_type(part)} is chosen by a tensor", why="which item it is is known when the graph runs, and only tensors and numbers are there then",
+                                              fix="stack tensors, and write x = x.at[i].set(value)")
+        place = _core.arange(len(container), dtype=_core.int32)[_as_tensor(index)]
+        for i, before in enumerate(list(container)):
+            container[i] = _core.where(_core.equal(place, i), value, before)
+        return
+    container[check_key(container, index)] = value
+
+
+def change_item(container, index, operation, value):
+    """container[index] += value, and its like; operation: the name of the operator in ast."""
+    change = _IN_PLACE[operation]
+    if in_graph(index) and isinstance(container, list) and type(container) is not GrowingList:
+        set_item(change(item(container, index), value), container, index)
+    else:
+        index = check_key(container, index)
+        container[index] = change(container[index], value)
+
+
+_IN_PLACE = {"Add": operator.iadd, "Sub": operator.isub, "Mult": operator.imul, "MatMult": operator.imatmul, "Div": operator.itruediv, "FloorDiv": operator.ifloordiv, "Mod": operator.imod, "Pow": operator.ipow,
+             "LShift": operator.ilshift, "RShift": operator.irshift, "BitOr": operator.ior, "BitXor": operator.ixor, "BitAnd": operator.iand}
 
 
 def check_key(container, index):

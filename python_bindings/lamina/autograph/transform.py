@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 
+from .assignments import lower_assignments
 from .lower_jumps import lower_jumps
 from .names import Liveness, read, written
 
@@ -28,6 +29,7 @@ def convert(node: ast.FunctionDef | ast.Lambda, name: str) -> ast.FunctionDef:
     function.body = function.body[len(docstring):] or [ast.copy_location(ast.Pass(), function)]
     _Unannotated(function).visit(function)
     _Appends(function).visit(function)
+    lower_assignments(function, _runtime)
     lower_jumps(function)
     Liveness(function)
     transformer = _Transformer(function)
