@@ -67,6 +67,7 @@ void bind_vmap(nb::module_& module) {
   m.def(
       "_is_mapped", [](const Variable& v) { return ModelAxis::of(*v.handle()) != nullptr; }, nb::arg("variable"),
       "Whether a running call of lm.vmap maps the stacked Variable.");
+  m.def("_in_vmap", [] { return ModelAxis::signature() != 0; });
   m.def(
       "_use_generator", [](std::optional<Variable> generator) { return random::use_generator(std::move(generator)); },
       nb::arg("generator").none());

@@ -77,6 +77,8 @@ class Stack(Layer):
 
     def call(self, *args, **kwargs):
         if not _core._is_mapped(self.model.variables[0]):
+            if _core._in_vmap():
+                self.model.variables[0].read()  # the error of a Variable that no call of vmap maps
             raise errors.StateError(f"{self.name}: a stack of {self._size} models was called outside of lm.vmap", why="it is a model only where lm.vmap maps its weights",
                                     fix=f"lm.vmap({self.name}, in_axes=None)(x) for all models on one input, or {self.name}[k](x) for one model")
         if self._generator is None:
