@@ -124,7 +124,7 @@ Tensor tensor_from(const void* values, size_t count, const TensorType& type, Cal
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype, CallSite at) {
   check_count(values.size(), shape, at);
   for (const double v : values) require_held("tensor", v, dtype, at);
-  std::vector<std::byte> bytes(values.size() * size_of(dtype));
+  std::vector<std::byte> bytes(size_t(byte_size({dtype, shape})));
   with_parts(dtype, [&]<class T>(size_t step) {
     size_t i = 0;
     for (double v : values) {

@@ -9,7 +9,11 @@ namespace {
 
 using kernels::ScalarOp;
 
-std::vector<TensorType> infer_astype(const ir::InferCall& call) { return {{ir::attrs_of<DTypeAttrs>(call.attrs).dtype, call.in[0].shape}}; }
+std::vector<TensorType> infer_astype(const ir::InferCall& call) {
+  const DType dtype = ir::attrs_of<DTypeAttrs>(call.attrs).dtype;
+  byte_size({dtype, {}});  // throws for what is no dtype
+  return {{dtype, call.in[0].shape}};
+}
 
 // Only between floating types; other conversions have no gradient.
 std::vector<Value> vjp_astype(const ir::VjpCall& call) {
