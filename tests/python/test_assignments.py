@@ -164,3 +164,73 @@ def test_other_errors_about_none_stay():
     with pytest.raises(TypeError) as error:
         lm.function(own)(lm.ones((4, 3)))
     assert not isinstance(error.value, lm.errors.Error)
+
+
+# --- what is returned early and changed afterwards ---
+
+def changed_by_finally(x):
+    out = [x]
+    try:
+        if x > 0:
+            return out
+    finally:
+        out[0] = out[0] + 100.0
+    return out
+
+
+def changed_by_an_inner_finally(x):
+    out = [x, x]
+    for i in range(2):
+        try:
+            if x > i:
+                return out
+        finally:
+            out[i] = out[i] * 2.0
+    return out
+
+
+def changed_on_the_other_way(x):
+    out = [x, x]
+    if x > 0:
+        return out
+    out[1] = x * 2.0
+    if x < -5:
+        return out
+    out[0] = x * 3.0
+    return out
+
+
+def changed_in_later_iterations(x):
+    out = [x]
+    for i in range(3):
+        if x > i:
+            return out
+        out[0] = out[0] * 2.0 + i
+    return out
+
+
+def kept_by_finally(x):
+    out, log = [x], [0.0]
+    try:
+        if x > 0:
+            return out
+        out = [x * 4.0]
+    finally:
+        log[0] = log[0] + 1.0
+    return [out[0] + log[0]]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("program", [changed_by_finally, changed_by_an_inner_finally, changed_on_the_other_way, changed_in_later_iterations, kept_by_finally])
+def test_a_list_that_is_returned_early_is_right_or_refused(program, nested):
+    def outer(x):
+        made = (lm.function(program) if nested and isinstance(x, lm.Tensor) else program)(x)
+        made[0] = made[0] + 1.0
+        return made[0] * 10.0 + made[-1]
+
+    for one in (program, outer):
+        for x in (2.0, 0.5, -1.0, -7.0):
+            try:
+                same(one, x)
+            except lm.errors.ConversionFailed as error:
+                assert "is changed after a branch" in error.what and program is not changed_on_the_other_way and (program is not kept_by_finally or one is outer)

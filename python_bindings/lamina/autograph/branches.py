@@ -7,6 +7,7 @@ from .. import _core, errors
 from .._structure import fill, parts_of, with_parts
 from . import state
 from .lists import GrowingList
+from .lower_jumps import HELD
 from .numbers import alone, as_number, takes
 from .places import is_users_code, located
 from .reach import same_parts
@@ -71,7 +72,7 @@ class _Branches:
         """One value for both branches. Containers made by the branches are rebuilt, one for each pair."""
         if first is second or not _holds_containers(first) and not _holds_containers(second) and same(first, second):
             return first
-        if self.returns_the_result and label.startswith("return_value") and chosen is not None and type(first) is not GrowingList:
+        if self.returns_the_result and label.startswith("return_value") and not label.startswith(HELD) and chosen is not None and type(first) is not GrowingList:
             return thawed(chosen, second if type(first) is Undefined else first)  # identity does not matter afterwards
         if type(first) is Undefined or type(second) is Undefined:
             return self.copied(label, second if type(first) is Undefined else first, chosen)

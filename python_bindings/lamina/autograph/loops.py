@@ -10,6 +10,7 @@ from . import lists, state
 from .branches import if_, if_expression
 from .iteration import Counted, Steps, Zipped, first_of, item_at as _item_at, stacked as _stacked
 from .lists import Collected, GrowingList, Grows, Unfit, as_element
+from .lower_jumps import HELD
 from .numbers import alone, as_number, takes
 from .places import located
 from .reach import is_users, same_value
@@ -330,7 +331,7 @@ class _GraphLoop:
         """Checks that a container which a body stores has only one name or place, because the graph carries contents, not identity."""
         seen = {}
         for name, before, value in zip(self.labels, self.start, now):
-            if name in self.fixed or self.returns_the_result and name.startswith("return_value"):  # one that is fixed and changes is traced again
+            if name in self.fixed or self.returns_the_result and name.startswith("return_value") and not name.startswith(HELD):  # one that is fixed and changes is traced again
                 continue
             for part in containers_in(value) if is_state(value) else ():
                 if id(part) in seen or any(map(self.guard.reach.knows, (part, *state.stands_for(part)))):

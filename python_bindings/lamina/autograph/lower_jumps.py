@@ -9,6 +9,7 @@ import ast
 
 _COMPOUND = (ast.If, ast.While, ast.For, ast.With, ast.Try, ast.Match)
 RETURNED, VALUE = "did_return", "return_value"
+HELD = VALUE + "_held"  # of a function whose finally blocks run after a return, and may change what is returned
 
 
 def lower_jumps(function: ast.FunctionDef) -> None:
@@ -40,6 +41,11 @@ def _jumps(block, kinds) -> bool:
             if inside and any(_jumps(b, inside) for b in _blocks(s)):
                 return True
     return False
+
+
+def _returns_before_finally(block) -> bool:
+    """Whether a return in the block leaves a try with a finally block."""
+    return any(isinstance(s, _COMPOUND) and (isinstance(s, ast.Try) and bool(s.finalbody) and _jumps([s], (ast.Return,)) or any(map(_returns_before_finally, _blocks(s)))) for s in block)
 
 
 def _always(block) -> bool:
@@ -78,7 +84,7 @@ class _Lowering:
         self.returned = self.value = None
         simple = not any(_jumps(b, (ast.Return,)) for s in body if isinstance(s, _COMPOUND) for b in _blocks(s))
         if not simple:
-            self.returned, self.value = self.flag(RETURNED), self.name(VALUE)
+            self.returned, self.value = self.flag(RETURNED), self.name(HELD if _returns_before_finally(body) else VALUE)
             if not _always(body):
                 body = [*body, ast.copy_location(ast.Return(value=None), body[-1])]
         elif not any(isinstance(s, _COMPOUND) and any(_jumps(b, _JUMPS) or True for b in _blocks(s)) for s in body):
