@@ -98,7 +98,26 @@ def alias(v, j):
     return a
 
 
-@pytest.mark.parametrize("program", [put, put_among_numbers, change, swap, nested, in_a_branch, alias])
+def in_pythons_order(v, j):
+    a, log, i = [v, v * 2.0, v * 3.0], [], 0
+
+    def changed():
+        a[0] = a[0] * 5.0
+        log.append(len(log))
+        return 1.0
+
+    def at(k):
+        log.append(10 + k)
+        return k
+
+    a[i] += changed()
+    a[i], i = v, 2
+    i, a[i], *a[at(1)::2] = 1, 4.0, 7.0
+    a[at(0)] = changed() + a[0]
+    return [*a, float(i), *map(float, log)]
+
+
+@pytest.mark.parametrize("program", [put, put_among_numbers, change, swap, nested, in_a_branch, alias, in_pythons_order])
 @pytest.mark.parametrize("j", [1, 2])
 def test_items_that_a_tensor_chooses(program, j):
     for v in (4.0, -4.0):

@@ -64,9 +64,10 @@ class _Lowering:
             return [ast.fix_missing_locations(one) for one in [*before, s]]
         if isinstance(s, ast.Assign):
             return self.assign(s)
-        if isinstance(s, ast.AugAssign) and self.is_item(s.target):
-            call = self.runtime("change_item", s.target.value, s.target.slice, ast.Constant(type(s.op).__name__), s.value)
-            return [ast.fix_missing_locations(ast.copy_location(ast.Expr(ast.copy_location(call, s.target)), s))]
+        if isinstance(s, ast.AugAssign) and self.is_item(s.target):  # Python reads the item before it computes the value
+            read = ast.copy_location(self.runtime("item_to_change", s.target.value, s.target.slice), s.target)
+            call = ast.copy_location(self.runtime("change_item", read, ast.Constant(type(s.op).__name__), s.value), s.target)
+            return [ast.fix_missing_locations(ast.copy_location(ast.Expr(call), s))]
         return [s]
 
     def is_split(self, test):
@@ -113,18 +114,15 @@ class _Lowering:
             return [s]
         if self.is_item(target):
             return [self.put(s, target, s.value)]
-        if not isinstance(target, (ast.Tuple, ast.List)) or not any(map(self.is_item, target.elts)):
+        if not isinstance(target, (ast.Tuple, ast.List)) or not any(self.is_item(one.value if isinstance(one, ast.Starred) else one) for one in target.elts):
             return [s]
         out = [s]
-        for i, one in enumerate(target.elts):
-            if self.is_item(one):
-                name = self.name("item_value")
-                out.append(self.put(s, one, ast.copy_location(ast.Name(name, ast.Load()), one)))
-                target.elts[i] = ast.copy_location(ast.Name(name, ast.Store()), one)
-            elif not isinstance(one, ast.Name):  # in Python's order
-                name = self.name("item_value")
-                out.append(ast.fix_missing_locations(ast.copy_location(ast.Assign([one], ast.Name(name, ast.Load())), s)))
-                target.elts[i] = ast.copy_location(ast.Name(name, ast.Store()), one)
+        for i, one in enumerate(target.elts):  # targets are assigned in their order, and an index may be one of them
+            name, is_rest = self.name("item_value"), isinstance(one, ast.Starred)
+            kept = ast.copy_location(ast.Name(name, ast.Store()), one)
+            target.elts[i] = ast.copy_location(ast.Starred(kept, ast.Store()), one) if is_rest else kept
+            value = ast.copy_location(ast.Name(name, ast.Load()), one)
+            out += self.assign(ast.fix_missing_locations(ast.copy_location(ast.Assign([one.value if is_rest else one], value), s)))
         return out
 
     def put(self, s, target, value):

@@ -234,14 +234,15 @@ def set_item(value, container, index):
     container[check_key(container, index)] = value
 
 
-def change_item(container, index, operation, value):
-    """container[index] += value, and its like; operation: the name of the operator in ast."""
-    change = _IN_PLACE[operation]
-    if in_graph(index) and isinstance(container, list) and type(container) is not GrowingList:
-        set_item(change(item(container, index), value), container, index)
-    else:
-        index = check_key(container, index)
-        container[index] = change(container[index], value)
+def item_to_change(container, index):
+    """(container, index, container[index])"""
+    return container, index, item(container, check_key(container, index))
+
+
+def change_item(read, operation, value):
+    """container[index] += value, and its like, of what item_to_change() gave; operation: the name of the operator in ast."""
+    container, index, before = read
+    set_item(_IN_PLACE[operation](before, value), container, index)
 
 
 _IN_PLACE = {"Add": operator.iadd, "Sub": operator.isub, "Mult": operator.imul, "MatMult": operator.imatmul, "Div": operator.itruediv, "FloorDiv": operator.ifloordiv, "Mod": operator.imod, "Pow": operator.ipow,

@@ -14,7 +14,7 @@ from .iteration import Steps
 from .lists import GrowingList
 from .loops import append, for_, refuse_items_of, while_
 from .numbers import alone, takes
-from .python_functions import BUILTINS, HEADS, change_item, check_key, contains, item, items, not_in, set_item
+from .python_functions import BUILTINS, HEADS, change_item, check_key, contains, item, item_to_change, items, not_in, set_item
 from .values import Again, Tensor, Undefined, Variable, boolean as _boolean, boolean_of as _boolean_of, describe, has_parts, in_graph, is_state, returned, value_of
 
 
@@ -196,4 +196,4 @@ BUILTINS = {**BUILTINS, builtins.next: next_}
 for _function in (cond, while_loop, scan, fori_loop):
     BUILTINS[_function] = _converting(_function)
 
-__all__ = ["BUILTINS", "Undefined", "and_", "append", "assert_", "change_item", "check_key", "compare", "contains", "first_false", "first_true", "for_", "head", "if_", "if_expression", "item", "items", "not_", "not_in", "or_", "returned", "set_item", "value_of", "while_"]
+__all__ = ["BUILTINS", "Undefined", "and_", "append", "assert_", "change_item", "check_key", "compare", "contains", "first_false", "first_true", "for_", "head", "if_", "if_expression", "item", "item_to_change", "items", "not_", "not_in", "or_", "returned", "set_item", "value_of", "while_"]
