@@ -73,11 +73,11 @@ _IN = {  # of parts of Lamina
     "lm.optim.schedules": {"CosineAnnealingLR": "lm.optim.schedules.CosineDecay", "CosineAnnealingWarmRestarts": "lm.optim.schedules.CosineDecayRestarts", "ExponentialLR": "lm.optim.schedules.ExponentialDecay", "OneCycleLR": "lm.optim.schedules.OneCycle",
                            "PolynomialLR": "lm.optim.schedules.PolynomialDecay", "StepLR": "lm.optim.schedules.ExponentialDecay(..., staircase=True)", "MultiStepLR": "lm.optim.schedules.PiecewiseConstantDecay", "ConstantLR": "lm.optim.schedules.Constant",
                            "LinearLR": "lm.optim.schedules.PolynomialDecay", "LinearWarmup": "lm.optim.schedules.Warmup"},
-    "lm.linalg": {"logdet": "lm.linalg.slogdet(x)[1]", "inverse": "lm.linalg.inv", "solve_triangular": "lm.linalg.triangular_solve"},
+    "lm.linalg": {"cho_solve": "lm.linalg.triangular_solve, twice", "cholesky_solve": "lm.linalg.triangular_solve, twice", "logdet": "lm.linalg.slogdet(x)[1]", "inverse": "lm.linalg.inv", "solve_triangular": "lm.linalg.triangular_solve"},
     "lm.nn.initializers": {"kaiming_normal_": "lm.nn.initializers.he_normal", "kaiming_uniform_": "lm.nn.initializers.he_uniform", "normal_": "lm.nn.initializers.random_normal", "uniform_": "lm.nn.initializers.random_uniform",
                            "xavier_normal_": "lm.nn.initializers.glorot_normal", "xavier_uniform_": "lm.nn.initializers.glorot_uniform"},
     "lm.onnx": {"export": "lm.onnx.save", "load_model": "lm.onnx.load", "save_model": "lm.onnx.save"},
-    "lm.profiler": {"Profile": "lm.profiler.record()", "annotate_function": "lm.name_scope", "profile": "lm.profiler.record()", "record_function": "lm.profiler.range", "start_trace": "with lm.profiler.trace(dir):", "stop_trace": "with lm.profiler.trace(dir):", "TraceAnnotation": "lm.profiler.range",
+    "lm.profiler": {"Profile": "lm.profiler.record()", "annotate_function": "lm.name_scope", "profile": "lm.profiler.record()", "record_function": "lm.profiler.range", "start": "with lm.profiler.trace(dir):", "start_trace": "with lm.profiler.trace(dir):", "stop": "with lm.profiler.trace(dir):", "stop_trace": "with lm.profiler.trace(dir):", "TraceAnnotation": "lm.profiler.range",
                     "Trace": "lm.profiler.range"},
     "lm.data": {"DataLoader": "lm.data.Dataset", "TensorDataset": "lm.data.Dataset.from_tensor_slices"},
 }
