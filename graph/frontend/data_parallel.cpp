@@ -234,6 +234,23 @@ void compare_with_one_rank(const std::string& name, int64_t ranks, const ir::Gra
   }
 }
 
+// Says on rank 0, at a process's first call, if all ranks have passed the same rows: whole batches, whose lengths happen to fit, say.
+void look_for_equal_rows(const std::string& name, Communicator& c, std::span<const VmapArgument> arguments, const std::string& where) {
+  static std::atomic<bool> looked{false};
+  if (!between_processes(c) || Trace::current() || looked.exchange(true)) return;
+  int64_t own = 0;
+  for (const VmapArgument& a : arguments) {
+    if (!a.axis) continue;
+    const Tensor t = a.tensor.to(Device{});
+    own = own * 31 + io::crc32({static_cast<const std::byte*>(t.data()), size_t(t.size()) * size_of(t.dtype())});
+  }
+  std::vector<int64_t> all(size_t(c.size()));
+  all_gather(c, DType::i64, &own, all.data(), 1, {.tensor = cat("first rows of ", name), .line = where});
+  if (c.rank() == 0 && std::all_of(all.begin(), all.end(), [&](int64_t one) { return one == own; }))
+    say(cat("lamina: all ranks have passed the same rows to ", name, where.empty() ? "" : " at ", where,
+            "; lm.distributed.shard gives each rank its own rows of a batch"));
+}
+
 }  // namespace
 
 bool in_whole_batch() {
@@ -303,6 +320,7 @@ int64_t rows_of_batch(const DataParallelOptions& options, std::span<const VmapAr
                                               .where = where,
                                               .why = "there is nothing to compute",
                                               .fix = "leave out empty batches"});
+  look_for_equal_rows(name, c, arguments, where);
   return rows;
 }
 

@@ -536,3 +536,16 @@ if me == 0: print("\\n".join(row.tobytes().decode().strip() for row in texts), f
                        "order": "'array 0 of an epoch's first batch'", "seed": "fit: 'the state of lm.random' differs .*lm.random.set_seed", "ensemble": "Ensemble.fit: 'array 0"}.items():
         assert len(re.findall(rf"^{name}: rank \d: .*{text}", job.output, re.M)) == 3, job.output
     assert len(re.findall(r"trained \d", job.output)) == 3, job.output
+
+
+@needs_mpi
+def test_whole_batches_in_place_of_a_ranks_rows_are_noticed(tmp_path):
+    """16 rows on each of two ranks are a batch of 32: nothing else could tell."""
+    for rows, times in (("x", 1), ("next(iter(d.shard([x])))", 0)):
+        job = python_job(2, START + f"""
+x = np.arange(48, dtype="float32").reshape(16, 3)
+double = d.data_parallel(lambda x: x * 2)
+for _ in range(3): double({rows})
+""", folder=tmp_path)
+        assert job.code == 0, job.output
+        assert len(re.findall(r"lamina: all ranks have passed the same rows to <lambda> at \S*train.py:\d+; lm.distributed.shard gives", job.output)) == times, job.output
