@@ -50,13 +50,15 @@ def of_model(model) -> str:
     """A row per layer: name, class, weights, parameters, whether it is trained."""
     rows = []
 
-    def visit(parent, depth):
+    def visit(parent, depth, around):
         for layer in parent.layers:
+            if id(layer) in around:  # a layer may hold the one that it is in
+                continue
             shapes = ", ".join(str(tuple(variable.shape)) for variable in layer.variables) if not layer.layers else ""
             rows.append(["\u2003" * depth + layer.name, type(layer).__name__, shapes, f"{sum(v.size for v in layer.variables):,}", "yes" if layer.trainable else "no"])
-            visit(layer, depth + 1)
+            visit(layer, depth + 1, {*around, id(layer)})
 
-    visit(model, 0)
+    visit(model, 0, {id(model)})
     total = sum(v.size for v in model.variables)
     state = f"{total:,} parameters" if total or model.built else "not called yet: its weights do not exist"
     return f"<div><b>{escaped(type(model).__name__)} {escaped(model.name)}</b>: {state}{table(rows, ('layer', 'class', 'weights', 'parameters', 'trained'))}</div>"

@@ -47,6 +47,35 @@ def test_layers_inside_themselves_are_listed_saved_and_copied(tmp_path):
     assert net.trainable_variables == [] and net.layers[0].layers == [net] and net.losses == []
 
 
+class Holds(lm.nn.Model):
+    """Holds itself, and a layer that holds it, but does not call them."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.me = lm.nn.Dense(3), self
+        self.inside = lm.nn.Sequential([lm.nn.Dense(2)])
+        self.inside.parent, self.all = self, [self, {"me": self}]
+
+    def call(self, x):
+        return self.inside(self.dense(x))
+
+
+def test_models_that_hold_themselves_are_shown_saved_and_trained(tmp_path, capsys):
+    x, net = lm.ones([4, 5]), Holds()
+    wanted = net(x).tolist()
+    assert len(net.variables) == len(net.state_dict()) == 4 and net.count_params() == 26
+    net.summary()
+    net.plot(tmp_path / "net.svg")
+    assert "26 parameters" in capsys.readouterr().out and "26 parameters" in net._repr_html_()
+    lm.save(net, tmp_path / "program")
+    lm.nn.save_file(net, tmp_path / "net.keras")
+    assert lm.load(tmp_path / "program")(x).tolist() == wanted == lm.function(net)(x).tolist()
+    lm.quantize(net, x)
+    net.compile("sgd", "mse")
+    net.fit(x, lm.ones([4, 2]), verbose=0)
+    assert net.losses == [] and net.predict(x).shape == (4, 2)
+
+
 def test_a_model_inside_itself_is_an_error_of_fit():
     net = sequential_in_itself()
     net.compile("sgd", "mse")

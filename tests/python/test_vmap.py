@@ -331,6 +331,8 @@ def test_a_stack_outside_of_vmap():
     nets = lm.nn.stack(build, 2, input_shape=(2,))
     with pytest.raises(E.StateError, match="a stack of 2 models was called outside of lm.vmap"):
         nets(np.ones((1, 2), "float32"))
+    with pytest.raises(E.StateError, match="stack: 2 models are made while a function is traced"):
+        lm.vmap(lambda x: lm.nn.stack(build, 2, input_shape=(2,))(x), in_axes=None)(np.ones((1, 2), "float32"))
     assert text_of(E.InvalidArgument, lm.vmap(lambda x: nets(x)), np.ones((3, 1, 2), "float32")).partition("\n")[0].endswith("is stacked for 2 models, the call is about 3")
 
 

@@ -21,13 +21,13 @@ def picture_of(model):
 def _boxes(model, data):
     layers = {}
 
-    def visit(parent, path):
+    def visit(parent, path, around):
         for layer in parent.layers:
-            if (*path, layer.name) not in layers:
+            if (*path, layer.name) not in layers and id(layer) not in around:  # a layer may hold the one that it is in
                 layers[(*path, layer.name)] = layer
-                visit(layer, (*path, layer.name))
+                visit(layer, (*path, layer.name), {*around, id(layer)})
 
-    visit(model, ())
+    visit(model, (), {id(model)})
     root = Box((), [model.name, f"{type(model).__name__}, {_number(model.count_params())} parameters"][:1], "group", _about(model))
     places = []  # of each node: the keys of the boxes that it is in, from the root
     for number, node in enumerate(data["nodes"]):

@@ -44,6 +44,8 @@ class Stack(Layer):
 
     def __init__(self, build, n, seeds, input_shape):
         super().__init__()
+        if not _core.executing_eagerly():
+            raise errors.StateError(f"stack: {n} models are made while a function is traced", why="their weights are state, which is made once, outside of the graph", fix="make the stack before, and use it in the function")
         self._make, self._size, self._input_shape = build, n, input_shape
         before = _core.random.get_state()
         models, generators = [], []
