@@ -457,7 +457,8 @@ class Lowering {
         if (which.empty()) continue;
         arena = (arena + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
         int64_t bytes = plan_memory(lifetimes);
-        if (out_.devices[d].kind != DeviceKind::cpu && options_.memory_budget <= 0) bytes = plan_apart(lifetimes, bytes);
+        if (out_.devices[d].kind != DeviceKind::cpu && options_.memory_budget <= 0)
+          bytes = plan_apart(lifetimes, bytes, room_for_arena(out_, out_.devices[d], options_) - arena);
         for (size_t i = 0; i < which.size(); ++i)
           out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = arena + lifetimes[i].offset;
         arena += bytes;
@@ -486,15 +487,17 @@ class Lowering {
       which.push_back(s);
       if (storage.bytes <= kSmall) small_bytes += storage.bytes;
     }
-    const bool apart = small_bytes <= kMuch;
-    const int64_t bytes = plan_memory(lifetimes, [&](size_t earlier, size_t later) {
+    bool apart = small_bytes <= kMuch;
+    const auto is_over = [&](size_t earlier, size_t later) {
       if (lifetimes[earlier].last >= lifetimes[later].first || (apart && lifetimes[earlier].bytes <= kSmall)) return false;
       const int first = group_of[size_t(lifetimes[later].first)];
       const std::vector<int>& done = out_.groups[size_t(first)].done;
       for (size_t t = 0; t < out_.streams.size(); ++t)
         if (const int last = last_on[which[earlier]][t]; last > done[t] && last != first) return false;
       return true;
-    });
+    };
+    int64_t bytes = plan_memory(lifetimes, is_over);
+    if (apart && bytes > room_for_arena(out_, out_.devices[d], options_)) apart = false, bytes = plan_memory(lifetimes, is_over);
     for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = lifetimes[i].offset;
     return bytes;
   }
@@ -502,13 +505,14 @@ class Lowering {
   // updates could not move behind its products. Small temporaries therefore get memory of their own, unless it adds up to too much: 100
   // models' temporaries of 20 rows of 64 have half a megabyte each, those of 400 layers of 1,000 rows 200 MB in all.
   static constexpr int64_t kSmall = int64_t{1} << 20, kMuch = int64_t{256} << 20;
-  static int64_t plan_apart(std::vector<Lifetime>& lifetimes, int64_t shared_bytes) {
+  static int64_t plan_apart(std::vector<Lifetime>& lifetimes, int64_t shared_bytes, int64_t room) {
     int64_t sum = 0;
     std::vector<Lifetime> apart = lifetimes;
     for (Lifetime& l : apart)
       if (l.bytes <= kSmall) l.last = kEnd, sum += l.bytes;
     if (sum > kMuch) return shared_bytes;
     const int64_t bytes = plan_memory(apart);
+    if (bytes > room) return shared_bytes;
     for (size_t i = 0; i < lifetimes.size(); ++i) lifetimes[i].offset = apart[i].offset;
     return bytes;
   }

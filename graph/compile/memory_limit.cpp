@@ -1,6 +1,7 @@
 #include "graph/compile/memory_limit.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/compile/label.h"
 #include "runtime/device/memory.h"
@@ -54,19 +55,31 @@ std::string largest_at(const Lowered& in, const ir::Graph& g, Device device, int
   return out;
 }
 
+int64_t most_of(Device device, const Options& options) { return options.device_memory > 0 ? options.device_memory : memory::limit(device); }
+// Bytes of results and of constants.
+std::pair<int64_t, int64_t> beside_arena(const Lowered& in, Device device) {
+  int64_t results = 0, constants = 0;
+  for (size_t s = 0; s < in.storages.size(); ++s) {
+    if (in.storage_devices[s] != device) continue;
+    if (in.storages[s].kind == StorageKind::output) results += in.storages[s].bytes;
+    if (in.storages[s].kind == StorageKind::constant && device.kind != DeviceKind::cpu) constants += in.storages[s].bytes;
+  }
+  return {results, constants};
+}
+
 }  // namespace
+
+int64_t room_for_arena(const Lowered& in, Device device, const Options& options) {
+  const auto [results, constants] = beside_arena(in, device);
+  return most_of(device, options) - results - constants;
+}
 
 void check_memory(const Lowered& in, const ir::Graph& g, const Options& options) {
   if (options.memory_budget > 0) return;
   for (size_t d = 0; d < in.devices.size(); ++d) {
     const Device device = in.devices[d];
-    const int64_t most = options.device_memory > 0 ? options.device_memory : memory::limit(device);
-    int64_t results = 0, constants = 0;
-    for (size_t s = 0; s < in.storages.size(); ++s) {
-      if (in.storage_devices[s] != device) continue;
-      if (in.storages[s].kind == StorageKind::output) results += in.storages[s].bytes;
-      if (in.storages[s].kind == StorageKind::constant && device.kind != DeviceKind::cpu) constants += in.storages[s].bytes;
-    }
+    const int64_t most = most_of(device, options);
+    const auto [results, constants] = beside_arena(in, device);
     if (in.arena_bytes[d] + results + constants <= most) continue;
     throw Error(ErrorKind::out_of_memory,
                 {.what = cat("the plan needs ", in.arena_bytes[d] + results + constants, " bytes on ", device, ", which has ", most),

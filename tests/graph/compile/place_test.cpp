@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "graph/autodiff/gradient.h"
@@ -383,18 +384,32 @@ TEST(Place, NoPlanIsSlowerThanOneDeviceByTheModel) {
 TEST(Place, PlansAboveTheMemoryAreErrorsBeforeAnyLaunch) {
   const int count = random_graph_count(40, 1000);
   const uint64_t first = random_graph_seed(64000);
-  int refused = 0;
+  int refused = 0, smaller = 0;
   for (int i = 0; i < count; ++i) {
     const RandomGraph random = random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = 80});
     Options options;
     options.device = parse_device(i % 2 ? "null:h100" : "cpu:0");
-    const auto program = compile::compile(random.graph, options);
-    int64_t need = program->arena_bytes[0];
-    for (const exec::Storage& s : program->storages)
-      if (s.kind == exec::StorageKind::output || (s.kind == exec::StorageKind::constant && i % 2)) need += s.bytes;
-    if (need < 2) continue;
-    options.device_memory = need;
-    EXPECT_NO_THROW(compile::compile(random.graph, options));
+    const auto need_of = [&](const exec::Program& program) {
+      int64_t need = program.arena_bytes[0];
+      for (const exec::Storage& s : program.storages)
+        if (s.kind == exec::StorageKind::output || (s.kind == exec::StorageKind::constant && i % 2)) need += s.bytes;
+      return need;
+    };
+    const int64_t usual = need_of(*compile::compile(random.graph, options));
+    if (usual < 2) continue;
+    options.device_memory = 1;
+    int64_t need = 0;
+    try {
+      compile::compile(random.graph, options);
+    } catch (const Error& e) {
+      need = std::stoll(e.parts.what.substr(e.parts.what.find("needs ") + 6));
+    }
+    EXPECT_LE(need, usual) << "temporaries on a GPU lie apart only where there is room";
+    for (const int64_t most : {usual, (need + usual) / 2, need}) {
+      options.device_memory = most;
+      EXPECT_LE(need_of(*compile::compile(random.graph, options)), most) << "seed " << random.seed;
+    }
+    smaller += need < usual;
     options.device_memory = need - 1;
     take_null_record();
     try {
@@ -409,6 +424,7 @@ TEST(Place, PlansAboveTheMemoryAreErrorsBeforeAnyLaunch) {
     for (const std::string& line : take_null_record()) EXPECT_EQ(line.find("launch"), std::string::npos) << line;
   }
   EXPECT_GT(refused, count / 2);
+  EXPECT_GT(smaller, 0);
 }
 
 TEST(Place, AScopeOnAutoPlacesWhatIsTraced) {
