@@ -16,3 +16,10 @@ def same_start():
     np.random.seed(0)
     yield
     lm.config.run_functions_eagerly(False)
+
+
+def pytest_collection_modifyitems(items):
+    """Processes that share the tests must know them by the same names."""
+    unnamed = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if unnamed:
+        raise pytest.UsageError(f"names of tests hold addresses, which differ from process to process: give the parameters ids\n{unnamed[0]}")

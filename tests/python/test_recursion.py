@@ -28,7 +28,7 @@ def sequential_in_itself():
     return net
 
 
-@pytest.mark.parametrize("mode, length", [(lambda f: f, 1), (lambda f: f, 3), (lm.function, 2), (lm.grad, 1), (lm.vmap, 2), (lm.checkpoint, 3)], ids=str)
+@pytest.mark.parametrize("mode, length", [(lambda f: f, 1), (lambda f: f, 3), (lm.function, 2), (lm.grad, 1), (lm.vmap, 2), (lm.checkpoint, 3)])
 def test_layers_that_call_themselves_are_an_error_that_names_them(mode, length):
     net = ring(length)
     with pytest.raises(lm.errors.RecursionTooDeep, match="calls itself without end") as error:

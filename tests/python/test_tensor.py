@@ -375,7 +375,7 @@ Pair = collections.namedtuple("Pair", "a b")
 
 
 @pytest.mark.parametrize("value", [range(3), range(5, -2, -2), range(0), collections.deque([1.5, 2.0]), collections.UserList([1, 2]), OwnSequence(1, 2), OwnList([1.0, 2.0]), Pair(1, 2), [range(2), (3, 4)], [Pair(1, 2), OwnSequence(3, 4)],
-                                   collections.deque([[1.0], [2.0]]), [OwnSequence(1.0, 2.0), np.array([3.0, 4.0])], OwnSequence(True, False), array.array("d", [1.0, 2.0])], ids=repr)
+                                   collections.deque([[1.0], [2.0]]), [OwnSequence(1.0, 2.0), np.array([3.0, 4.0])], OwnSequence(True, False), array.array("d", [1.0, 2.0])])
 def test_what_numpy_takes_for_a_sequence_becomes_a_tensor(value):
     wanted = np.array(value)
     for got in (lm.constant(value), lm.Variable(value), lm.function(lambda: lm.constant(value))(), lm.sum(lm.stack([lm.constant(value)]), axis=0) if wanted.dtype != bool else lm.constant(value)):
@@ -385,7 +385,7 @@ def test_what_numpy_takes_for_a_sequence_becomes_a_tensor(value):
 
 
 @pytest.mark.parametrize("value, fix", [((i for i in range(3)), "list"), (iter([1]), "list"), (map(float, [1]), "list"), ({1, 2}, "list"), ({1: 2}.values(), "list"), ({1: 2}, "its values"), (collections.OrderedDict(a=1), "its values"),
-                                        ("12", "numbers"), (b"12", "numbers"), (None, "numbers"), (object(), "numbers"), ([{1, 2}], "list"), (["1"], "numbers"), ([(i for i in range(2))], "list")], ids=str)
+                                        ("12", "numbers"), (b"12", "numbers"), (None, "numbers"), (object(), "numbers"), ([{1, 2}], "list"), (["1"], "numbers"), ([(i for i in range(2))], "list")])
 def test_what_has_no_order_or_no_numbers_is_refused_with_what_to_pass(value, fix):
     with pytest.raises(lm.errors.TypeMismatch) as error:
         lm.constant(value)
