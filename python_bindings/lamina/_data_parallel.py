@@ -80,12 +80,16 @@ class DataParallel:
             return whole(*tensors)
         return self._function(self._rows(self._given(args, kwargs)[0]), args, kwargs)
 
+    def _on(self, tensors, values, named):
+        """Calls the function with tensors in their places among the arguments."""
+        return callee(self._fn)(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
+
     def _whole(self, args, kwargs):
         """The function of whole batches as one of the tensors among the arguments, and these tensors."""
         given, values, named = self._given(args, kwargs)
 
         def whole(*tensors):
-            return callee(self._fn)(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
+            return self._on(tensors, values, named)
 
         whole.__name__ = self._name
         whole._axes = given.axes  # of the rows, for lamina._ranks_model
@@ -98,8 +102,7 @@ class DataParallel:
         result = _Result()
 
         def body(tensors):
-            whole = callee(self._fn)(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
-            result.structure = _map(whole, None, "the result", "", result.take)
+            result.structure = _map(self._on(tensors, values, named), None, "the result", "", result.take)
             return result.tensors
 
         tensors, _notes[self] = _join().call_by_rows(self._name, given.tensors, given.axes, given.names, rows, self._shards, self._buckets, self._devices,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from .lower_jumps import _jumps
+from .names import FreshNames
 
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -33,14 +34,7 @@ def _joins(node) -> bool:
 class _Lowering:
     def __init__(self, function, runtime):
         self.runtime = runtime
-        self.taken = {getattr(n, "id", None) or getattr(n, "arg", None) or getattr(n, "name", None) for n in ast.walk(function)}
-
-    def name(self, stem):
-        name, n = stem, 1
-        while name in self.taken:
-            name, n = f"{stem}_{n}", n + 1
-        self.taken.add(name)
-        return name
+        self.name = FreshNames(function)
 
     def block(self, statements):
         return [one for s in statements for one in self.statement(s)]

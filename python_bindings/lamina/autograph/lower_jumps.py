@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 
+from .names import FreshNames
+
 _COMPOUND = (ast.If, ast.While, ast.For, ast.With, ast.Try, ast.Match)
 RETURNED, VALUE = "did_return", "return_value"
 HELD = VALUE + "_held"  # of a function whose finally blocks run after a return, and may change what is returned
@@ -65,16 +67,9 @@ _JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 class _Lowering:
     def __init__(self, function):
-        self.taken = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
+        self.name = FreshNames(function)
         self.flags = set()  # all flags
         self.loops = []     # (break flag, continue flag) of the enclosing loops
-
-    def name(self, stem):
-        name, n = stem, 1
-        while name in self.taken:
-            name, n = f"{stem}_{n}", n + 1
-        self.taken.add(name)
-        return name
 
     def flag(self, stem):
         self.flags.add(name := self.name(stem))

@@ -7,6 +7,21 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
+class FreshNames:
+    """Gives names that a function does not use."""
+
+    def __init__(self, function):
+        self._taken = {getattr(n, "id", None) or getattr(n, "arg", None) or getattr(n, "name", None) for n in ast.walk(function)}
+
+    def __call__(self, stem: str) -> str:
+        """stem, stem_2, ..."""
+        name, n = stem, 1
+        while name in self._taken:
+            name, n = f"{stem}_{n + 1}", n + 1
+        self._taken.add(name)
+        return name
+
+
 def written(node) -> set[str]:
     """Names that a node (or a list of statements) binds in its scope."""
     out = set()

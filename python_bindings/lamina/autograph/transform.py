@@ -3,11 +3,10 @@ stays Python or becomes part of the graph."""
 from __future__ import annotations
 
 import ast
-import itertools
 
 from .assignments import lower_assignments
 from .lower_jumps import lower_jumps
-from .names import Liveness, read, written
+from .names import FreshNames, Liveness, read, written
 
 AG = "ag__"
 _UNCONVERTED = frozenset({"locals", "globals", "vars", "eval", "exec", "dir", "isinstance", "issubclass", "hasattr", "getattr", "setattr", "type", "id"})
@@ -235,14 +234,8 @@ class _Transformer:
         self.globals = {n for s in ast.walk(function) if isinstance(s, ast.Global) for n in s.names}
         self.bound |= self.outer
         self.defined |= self.outer
-        self.taken = {getattr(node, "id", None) or getattr(node, "arg", None) or getattr(node, "name", None) for node in ast.walk(function)}
+        self.name = FreshNames(function)
         self.values, self.item = self.name("state"), self.name("ag__item")  # parameters of what is made
-
-    def name(self, stem):
-        """A name that the function does not use: stem, stem_2, ..."""
-        made = next(name for name in (stem if n == 1 else f"{stem}_{n}" for n in itertools.count(1)) if name not in self.taken)
-        self.taken.add(made)
-        return made
 
     def expression(self, node):
         return _Expressions(self.made_undefined - self.defined, self.first_argument).visit(node) if node is not None else None
