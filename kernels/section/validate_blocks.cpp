@@ -122,7 +122,8 @@ class PlanValidator {
     require(same, cat(step_text(int(i)), " is not the table's"));
     require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks,
             cat(step_text(int(i)), " belongs to blocks that are not there"));
-    const bool by_tiles = s.partition == Partition::tiles, by_leaf = s.partition == Partition::models && parts_of(s) == s.replicas;
+    const bool by_tiles = s.partition == Partition::tiles,
+               by_leaf = s.partition == Partition::models && parts_of(s) == s.replicas && !table_.sums.empty();
     require(s.neighbours == 1 ||
                 (s.kind == StepKind::dense_update && (by_tiles || by_leaf) && s.neighbours > 1 && s.blocks % s.neighbours == 0),
             cat(step_text(int(i)), " has parts that blocks cannot share"));
