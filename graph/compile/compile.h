@@ -29,7 +29,7 @@ struct Options {
   int64_t device_memory = 0;             // what a plan may use of each device; 0: all that it has
   int64_t memory_budget = 0;             // limit of the arena in bytes, kept where possible by recomputing values; 0: none
   bool share_all_sections = false;       // among threads, even if they are small: for tests
-  int streams = 0;                       // limit per device, at most 4; 0: as many as pay off on a GPU, one on a CPU
+  int streams = 0;                       // limit per device, at most 8; 0: as many as pay off on a GPU, up to 4, one on a CPU
   bool share_all_streams = false;        // also for work too small to gain from it: for tests
   bool own_outputs = false;              // each output gets its own storage, even if it is an input or a Variable
   KernelWriter writer = nullptr;         // makes kernels instead of the device's own

@@ -31,7 +31,7 @@ class StreamPlanner {
     name_first_streams();
     const bool alone = options_.memory_budget > 0 || groups().size() > kMostGroups;
     for (Group& g : groups()) g.exchange = g.exchange && !alone;
-    if (const int asked = options_.streams > 0 ? options_.streams : int(config::number(Setting::cuda_streams).value_or(kMostStreams));
+    if (const int asked = options_.streams > 0 ? options_.streams : int(config::number(Setting::cuda_streams).value_or(kUsualStreams));
         !alone)
       most_ = std::min(asked, kMostStreams);
     const auto may_have_several = [&](Device d) { return d.kind != DeviceKind::cpu || options_.streams > 1; };

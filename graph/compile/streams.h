@@ -4,7 +4,7 @@
 
 namespace lamina::compile {
 
-inline constexpr int kMostStreams = 4;  // of one GPU
+inline constexpr int kUsualStreams = 4, kMostStreams = 8;  // of one GPU: at most, if no number is asked for; and if one is
 
 // Fills Lowered::groups and streams; deterministic. A chain stays on one stream. Where work branches and both branches are large, the
 // branch with less work after it gets another stream. Sections, loops, host effects and copies between devices use their device's first

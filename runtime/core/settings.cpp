@@ -93,7 +93,7 @@ const std::vector<SettingInfo>& table() {
       {.setting = Setting::cuda_streams,
        .name = "LAMINA_CUDA_STREAMS",
        .least = 1,
-       .most = 4,
+       .most = 8,
        .otherwise = "4",
        .meaning = "streams of a GPU among which independent branches are divided"},
       {.setting = Setting::cuda_infeed,

@@ -241,7 +241,7 @@ TEST(Place, RandomGraphsOnSeveralDevicesHaveTheBitsOfOne) {
     const int devices = 1 << (i % 4);
     Options options = over(devices, i % 2 ? kFreeCopies : kUsual);
     options.sections = one.sections;
-    options.streams = 1 + i / 4 % 4, options.share_all_streams = options.streams > 1;
+    options.streams = 1 + i / 4 % 8, options.share_all_streams = options.streams > 1;
     const Graph automatic = with_devices(plain, [] { return kAutomatic; });
     EXPECT_EQ(disagreement(expected, run(automatic, options), 0), "") << "placed by cost on " << devices << ", seed " << random.seed;
     for (size_t v = 0; v < random.graph.resources.size(); ++v) options.variable_devices.push_back(cpu(int(chance() % uint64_t(devices))));

@@ -28,8 +28,8 @@ TEST(Streams, TwoBranchesThatJoinHaveThisPlan) {
   expect_text_of_file(program_text(two_branches(), on("null:h100")), "tests/graph/compile/two_branches_h100.txt");
 }
 
-TEST(Streams, AreAsManyAsThereAreBranchesAndAtMostFour) {
-  for (const int branches : {1, 2, 3, 4, 6}) {
+TEST(Streams, AreAsManyAsThereAreBranchesAndAtMostFourUnlessMoreAreAskedFor) {
+  for (const int branches : {1, 2, 3, 4, 6, 11}) {
     Graph g;
     const Value x = g.add_input({DType::f32, {1, 28, 28, 64}});
     for (int b = 0; b < branches; ++b) {
@@ -40,10 +40,14 @@ TEST(Streams, AreAsManyAsThereAreBranchesAndAtMostFour) {
     compile::Options options = on("null:h100");
     options.share_all_streams = true;
     auto program = compile::compile(g, options);
-    EXPECT_EQ(program->streams.size(), size_t(std::min(branches, compile::kMostStreams)));
+    EXPECT_EQ(program->streams.size(), size_t(std::min(branches, compile::kUsualStreams)));
     EXPECT_EQ(program->events, 0) << "chains that never meet wait for each other";
     for (size_t i = 0; i < program->instructions.size(); ++i)
       EXPECT_EQ(program->instructions[i].stream, program->instructions[i / 3 * 3].stream) << "a chain has two streams";
+    EXPECT_EQ(what_is_unordered(*program), "");
+    options.streams = 100;
+    program = compile::compile(g, options);
+    EXPECT_EQ(program->streams.size(), size_t(std::min(branches, compile::kMostStreams)));
     EXPECT_EQ(what_is_unordered(*program), "");
   }
 }
@@ -66,14 +70,14 @@ TEST(Streams, AreAsManyAsTheEnvironmentSays) {
   } restore;
   setenv("LAMINA_CUDA_STREAMS", "1", 1);
   EXPECT_EQ(streams_of(two_branches(), on("null:h100")), 1u);
-  for (const char* wrong : {"0", "5", "two", "2x"}) {
+  for (const char* wrong : {"0", "9", "two", "2x"}) {
     setenv("LAMINA_CUDA_STREAMS", wrong, 1);
     try {
       compile::compile(two_branches(), on("null:h100"));
       ADD_FAILURE() << wrong << " is taken";
     } catch (const Error& e) {
       EXPECT_EQ(e.kind, ErrorKind::invalid_argument);
-      EXPECT_EQ(e.parts.what, cat("LAMINA_CUDA_STREAMS=", wrong, " is not a whole number from 1 to 4"));
+      EXPECT_EQ(e.parts.what, cat("LAMINA_CUDA_STREAMS=", wrong, " is not a whole number from 1 to 8"));
     }
   }
 }
@@ -96,7 +100,7 @@ TEST(Streams, LetWeightGradientsLeaveTheChain) {
   for (const exec::Instruction& i : program->instructions)
     if (i.name == "conv2d_grad_input") chain.insert(i.stream);
   EXPECT_EQ(chain.size(), 1u) << exec::print(*program);
-  EXPECT_EQ(program->streams.size(), size_t(compile::kMostStreams)) << exec::print(*program);
+  EXPECT_EQ(program->streams.size(), size_t(compile::kUsualStreams)) << exec::print(*program);
   EXPECT_EQ(what_is_unordered(*program), "");
 }
 
