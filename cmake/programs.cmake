@@ -1,4 +1,4 @@
-# lamina_bench (Google Benchmark) and one program per file of examples/cpp.
+# lamina_bench (Google Benchmark), lamina_wire (perf/gpu), and one program per file of examples/cpp.
 file(GLOB LAMINA_BENCH_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/perf/*.cpp")
 if(LAMINA_BENCHMARKS AND LAMINA_BENCH_SOURCES)
   find_package(benchmark)
@@ -9,6 +9,12 @@ if(LAMINA_BENCHMARKS AND LAMINA_BENCH_SOURCES)
   else()
     message(STATUS "no lamina_bench: it needs Google Benchmark; ./dev setup brings it")
   endif()
+endif()
+
+if(TARGET lamina_wire_kernel)
+  add_executable(lamina_wire perf/gpu/wire.cpp perf/hundred_layers.cpp tests/cuda/one_of_many.cpp)
+  lamina_library_settings(lamina_wire)
+  target_link_libraries(lamina_wire PRIVATE lamina_wire_kernel ${LAMINA_OBJECT_LIBRARIES} ${LAMINA_CUDA_LIBRARIES})
 endif()
 
 file(GLOB LAMINA_EXAMPLE_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/cpp/*.cpp")

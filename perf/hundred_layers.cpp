@@ -1,7 +1,6 @@
 #include "perf/hundred_layers.h"
 
-#include <vector>
-
+#include "graph/frontend/data_parallel.h"
 #include "graph/frontend/factories.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
@@ -28,14 +27,18 @@ Tensor HundredLayers::call(const Tensor& x, bool) {
   return h;
 }
 
-Benchmark::Benchmark(int64_t batch) : batch_(batch) {
+Benchmark::Benchmark(int64_t batch, bool data_parallel) : batch_(batch) {
   random::set_seed(0);
   images_ = uniform({batch, kSide, kSide});
   std::vector<int32_t> labels;
   for (int64_t i = 0; i < batch; ++i) labels.push_back(int32_t(i % kClasses));
   labels_ = tensor(labels);
   net_.build_for(images_.type());
-  step_ = function([this](Tensor x, Tensor y) { return train(x, y); });
+  const auto train_on = [this](Tensor x, Tensor y) { return train(x, y); };
+  if (data_parallel)
+    step_ = distributed::data_parallel(train_on);
+  else
+    step_ = function(train_on);
   forward_ = function([this](Tensor x) { return net_(x); });
 }
 

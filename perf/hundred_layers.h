@@ -1,6 +1,7 @@
 // The benchmark: Flatten(28x28), 100 x Dense(64, relu), Dropout(0.2), Dense(10), float32, trained with SGD on a mean sparse cross entropy.
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "graph/frontend/tensor.h"
 #include "graph/nn/layer.h"
@@ -14,13 +15,15 @@ struct HundredLayers : nn::Layer {
   Tensor call(const Tensor& x, bool training) override;
 };
 
-// A network, its optimizer, and a batch. step() and forward() are traced at their first call.
+// A network, its optimizer, and a batch, or this rank's rows of one. step() and forward() are traced at their first call.
 class Benchmark {
  public:
-  explicit Benchmark(int64_t batch);
+  explicit Benchmark(int64_t batch, bool data_parallel = false);
   void step() { step_(images_, labels_); }
   void forward() { forward_(images_); }
   void step_eagerly() { train(images_, labels_); }
+
+  std::vector<Variable> variables() const { return net_.trainable_variables(); }
 
   // Floating-point operations (a multiply-add counts as two). A step has forward and backward, without the gradient of the images and the
   // update.

@@ -72,7 +72,7 @@ doctor() {
 # All that was found so far in one file, for a machine that may go: after each stage, and when one fails.
 archive() {
   local name there=()
-  for name in built done logs results latencies.json epochs.json parts.json; do
+  for name in built done logs results latencies.json epochs.json parts.json wire.json; do
     [[ ! -e $build/$name ]] || there+=("$name")
   done
   ((!dry && ${#there[@]})) || return 0
@@ -94,11 +94,11 @@ build_stage() {
   run 600 nvcc -O2 -std=c++20 -fmad=false --expt-relaxed-constexpr -arch="sm_$card" -I"$root" -o "$build/instructions" "$root/perf/gpu/instructions.cu"
   run 600 nvcc -O1 -g -lineinfo -std=c++17 -arch="sm_$card" -o "$build/planted" "$root/perf/gpu/planted.cu"
   run 600 ninja -C "$build" lamina_package _core
-  run 600 ninja -C "$build" lamina_tests
+  run 600 ninja -C "$build" lamina_tests lamina_wire
   if ((!dry)); then
     # What was found and measured before is another program's, unless nothing has changed.
     before=$(cat "$build/built" 2>/dev/null || true)
-    cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/latencies" "$build/instructions" "$build/planted" | sha256sum >"$build/built"
+    cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/lamina_wire" "$build/latencies" "$build/instructions" "$build/planted" | sha256sum >"$build/built"
     [[ $before == "$(<"$build/built")" ]] || rm -rf "$build/done" "$build/results"
   fi
   [[ -n ${LAMINA_GPU_ARCHITECTURE:-} ]] || doctor
@@ -119,6 +119,8 @@ check_stage() {
   ((dry)) || [[ ! -s $build/epochs.json ]] || cp "$build/epochs.json" "$results/epochs-$(card_file).json"
   once parts 120 "$python" "$root/perf/gpu/parts.py" --json "$build/parts.json"
   ((dry)) || [[ ! -s $build/parts.json ]] || cp "$build/parts.json" "$results/parts-$(card_file).json"
+  once wire 120 "$build/lamina_wire" "$build/wire.json"
+  ((dry)) || [[ ! -s $build/wire.json ]] || cp "$build/wire.json" "$results/wire-$(card_file).json"
   once nccl 120 "$build/lamina_tests" --gtest_brief=0 '--gtest_filter=NcclOnACard.*'
   once products 120 "$python" "$root/perf/gpu/products.py"
   once graphs 600 "$python" "$root/perf/gpu/graphs.py" "$build/lamina_tests" "$build/done/seeds" --limit "$(($(left) - 10))"

@@ -56,7 +56,7 @@ class LAMINA_API Communicator {
   SharedMemory& shared();  // made at the first call, which is collective
 
   // This rank's device, joined with those of the other ranks at the first call, which is collective.
-  Peers& joined(Device device);
+  virtual Peers& joined(Device device);
   std::optional<bool>& reaches(Device device) { return reaches_[device]; }  // what reach_memory() has found
   void leave_devices();                                                     // this rank calls no more collectives on them
 

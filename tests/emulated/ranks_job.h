@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/passes/cut_rows.h"
+#include "kernels/section/rank_sums.h"
 #include "runtime/dist/tree.h"
 #include "tests/emulated/emulated_backend.h"
 #include "tests/emulated/networks.h"
@@ -67,6 +68,12 @@ struct AllWindows {
       }
     }
   }
+  std::vector<std::vector<char>> contents() const {
+    std::vector<std::vector<char>> out;
+    for (const auto& sum : of_sum)
+      for (const auto& window : sum) out.push_back(window->values());
+    return out;
+  }
 };
 class OneRank final : public section::RankMemory {
  public:
@@ -123,6 +130,20 @@ class Job {
         for (int step = 1; step < count; ++step) trials_[size_t(r)]->go_on(*sections_[size_t(r)]);
       });
     emulation::run_together(steps);
+  }
+  section::WindowLayout layout() const { return section::layout_of(sections_[0]->table->sums); }
+  AllWindows& windows() {
+    windows_->make(plan_of(0).windows, ranks_);
+    return *windows_;
+  }
+  // One rank's first step, beside another GPU's launch, with the values that windows had before, none of which is announced yet.
+  void run_beside(int rank, const std::vector<std::vector<char>>& values, const std::function<void()>& other) {
+    for (size_t i = 0; i < values.size(); ++i) std::memcpy(windows().addresses[i], values[i].data(), values[i].size());
+    for (const section::BlockSum& sum : layout().values)
+      for (int r = 0; r < ranks_; ++r)
+        for (int buffer = 0; buffer < 2; ++buffer)
+          reinterpret_cast<uint32_t*>(windows().addresses[size_t(sum.window * ranks_ + r)])[sum.flag + buffer * sum.flags] = 0;
+    emulation::run_together({[&] { trials_[size_t(rank)]->run_blocks(*sections_[size_t(rank)]); }, other});
   }
   void exchange_places(int a, int b) { std::swap(sections_[size_t(a)]->ranks, sections_[size_t(b)]->ranks); }
   // Launches of one rank; the others are gone.

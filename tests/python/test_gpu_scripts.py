@@ -280,7 +280,7 @@ def test_what_a_profiler_sees_are_steps_of_training():
 
 def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
-    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "epochs.py": 1, "parts.py": 1, "/instructions": 3, "kernels.py": 2, "OnACard": 3, "NcclOnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
+    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "epochs.py": 1, "parts.py": 1, "lamina_wire": 2, "/instructions": 3, "kernels.py": 2, "OnACard": 3, "NcclOnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
@@ -301,7 +301,7 @@ def test_a_stage_continues_after_failures_and_does_not_repeat_successes(tmp_path
     doctor = f"echo '  cuDNN 9.13.0: found {found}/libcudnn.so.9'; exit $DOCTOR"
     stub(tmp_path / "python", f'[[ $1 != -m ]] || {{ echo doctor >>{log}; {doctor}; }}; echo "$1" | sed "s|.*/||" >>{log}; case "$*" in *$BAD*) exit 1 ;; *$SLOW*) exec sleep 60 ;; *$LEFT*) exit 3 ;; esac')
     stub(build / "latencies", f"echo latencies >>{log}; echo '{{}}'")
-    for name in ("instructions", "lamina_tests"):
+    for name in ("instructions", "lamina_tests", "lamina_wire"):
         stub(build / name, f"echo {name} >>{log}; echo looks in $LAMINA_CUDA_LIBRARIES")
 
     def check(*words, bad="nothing", slow="nothing", left="nothing", doctor=0, then=()):
@@ -319,8 +319,8 @@ def test_a_stage_continues_after_failures_and_does_not_repeat_successes(tmp_path
     status, said, ran = check(doctor=1)
     assert status == 1 and ran == [] and "doctor has found that something is missing" in said, said
     status, said, ran = check(bad="products")
-    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "kernels.py", "kernels.py", "lamina_tests", "check.py", "epochs.py", "parts.py", "lamina_tests", "products.py", "graphs.py"], said
-    assert said.count(f"looks in {found}\n") == 3, "the C++ programs look where Python has found the libraries"
+    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "kernels.py", "kernels.py", "lamina_tests", "check.py", "epochs.py", "parts.py", "lamina_wire", "lamina_tests", "products.py", "graphs.py"], said
+    assert said.count(f"looks in {found}\n") == 4, "the C++ programs look where Python has found the libraries"
     assert {"logs/products.log", "done/graphs", "latencies.json"} < archived() and "done/products" not in archived(), "also when something has failed"
     assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"
     status, said, ran = check("--limit", "8", slow="products")
