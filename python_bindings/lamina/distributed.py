@@ -249,6 +249,16 @@ def _require_same_fit(function):
     _require_same(function, {"the state of lm.random": repr(_core.random.get_state()).encode()}, function, "all ranks draw what one would: the order of rows, dropout", _ALIKE)
 
 
+def _on_any_rank(flag, name) -> bool:
+    """Whether it is true on one of the ranks, which all ask together."""
+    ranks = _join()
+    if ranks.size() == 1:
+        return bool(flag)
+    import numpy as np
+
+    return bool(ranks.all_gather(np.array([flag], np.uint8), name).numpy().any())
+
+
 def _rows_of_fit(function, batch, first):
     """This rank's rows of a batch that all ranks have. first: of an epoch; it is compared."""
     if first and _join().size() > 1:

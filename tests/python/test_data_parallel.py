@@ -457,6 +457,32 @@ net.fit(np.ones((20, 3), "float32"), np.ones((20, 1), "float32"), batch_size=8, 
 
 
 @needs_mpi
+def test_a_callback_of_one_rank_stops_the_fit_of_all(tmp_path):
+    said = {}
+    for ranks, who in ((1, 0), (3, 2)):
+        job = python_job(ranks, START + f"""
+class Stops(lm.nn.Callback):
+    def __init__(self, epoch, batch): self.at, self.batch = epoch, batch
+    def on_epoch_begin(self, epoch): self.epoch = epoch
+    def on_train_batch_end(self, batch, logs):
+        if (self.epoch, batch) == (self.at, self.batch): self.model.stop_training = True
+class StopsAfter(lm.nn.Callback):
+    def on_epoch_end(self, epoch, logs): self.model.stop_training = epoch == 1
+x = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
+for callback in (Stops(1, 2), StopsAfter()):
+    lm.random.set_seed(5)
+    net = lm.nn.Sequential([lm.nn.Dense(8, activation="relu"), lm.nn.Dense(1)])
+    net.compile("adam", "mse")
+    history = net.fit(x, x[:, :1], batch_size=8, epochs=5, verbose=0, distribute=True, callbacks=[callback] if me == {who} else [])
+    print(f"bits {{net.stop_training}} {{int(net.optimizer.iterations)}} {{history.epoch}} {{history.history}} {{bits(*net.variables)}}", flush=True)
+""", folder=tmp_path)
+        assert job.code == 0, job.output
+        said[ranks] = re.findall(r"^bits .*", job.output, re.M)
+    assert len(said[3]) == 6 and set(said[3]) == set(said[1]) and len(set(said[1])) == 2, said
+    assert said[1][0].startswith("bits True 8 [0, 1] ") and said[1][1].startswith("bits True 10 [0, 1] "), said
+
+
+@needs_mpi
 def test_a_job_that_one_rank_would_do_faster_says_so_once(tmp_path):
     for rows, layers, times in ((8, 1, 1), (4096, 40, 0)):
         job = python_job(2, START + f"""

@@ -127,7 +127,7 @@ class Training:
         checkpoint of this fit, training resumes from it with the same bits as if it had not been interrupted; the History includes the epochs before.
 
         distribute: the ranks of a job (lm.distributed) train together. All call fit with the same data; each computes its rows of every batch of batch_size rows, and the
-        results have the same bits for any number of ranks up to 8. Rank 0 prints.
+        results have the same bits for any number of ranks up to 8. Rank 0 prints. A callback that sets stop_training on one rank ends training on all.
 
         steps_per_launch: so many steps on arrays run as one traced loop, with the bits of single ones; by default a number that fits their time and their batches' memory, where it is worth
         the trace: from the second epoch of the first fit on such data on. One by one they run for Datasets, with callbacks for each batch, checkpoint, distribute, steps_per_epoch or run_eagerly."""
@@ -160,6 +160,7 @@ class Training:
         hooks = CallbackList([history, *(() if callbacks is None else callbacks if isinstance(callbacks, (list, tuple)) else [callbacks])], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
         launches = Launches(train_step, batch_size, feed, steps_per_launch, hooks.of_batches or distribute or run is not None or self.run_eagerly, self._loops)
         self.stop_training = False
+        of_batches = distributed._on_any_rank(hooks.of_batches, "fit: callbacks of batches") if distribute else True
         begun = None if run is None else run.resume(feed, steps, history)  # (epoch, steps done of it, totals)
         hooks.on_train_begin()
         if begun and begun[1] == 0:
@@ -193,7 +194,7 @@ class Training:
                     if bar.wants(done) and done != steps:
                         bar.update(done, totals.shown().items())
                 hooks.on_train_batch_end(done - 1, totals)
-                if self.stop_training:
+                if of_batches and self._stops(distribute):
                     break
             if done == 0:
                 raise no_data("fit")
@@ -206,13 +207,21 @@ class Training:
                 results |= {f"val_{name}": value for name, value in self._evaluate(validation_data, batch_size, what="fit's validation_data").items()}
             bar.finish(_numbers(results).items())
             hooks.on_epoch_end(epoch, results)
+            stops = self._stops(distribute)
             if run is not None:
-                run.after_epoch(epoch + 1, last=epoch + 1 == epochs or self.stop_training)
-            if self.stop_training:
+                run.after_epoch(epoch + 1, last=epoch + 1 == epochs or stops)
+            if stops:
                 break
         hooks.on_train_end()
         self._end_steps()
         return history
+
+    def _stops(self, distribute: bool) -> bool:
+        """stop_training; of ranks that train together, also if it is set on another one."""
+        if distribute:
+            from .. import distributed
+            self.stop_training = distributed._on_any_rank(self.stop_training, "fit: stop_training")
+        return self.stop_training
 
     def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int | bool | str = 0, return_dict: bool = False, sample_weight=None, steps: int | None = None):
         """The loss over all samples, and the metrics: a number, a list, or a dict by name. As for fit."""
