@@ -181,7 +181,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const std::string name = i < options.argument_names.size() ? options.argument_names[i] : "";
-    inputs.push_back(trace->add_input(view.traced_type(i, options, depth.around), name).as_array(arguments.tensors[i].from_host()));
+    inputs.push_back(trace->add_input(view.traced_type(i, options, depth.around), name).with(arguments.tensors[i].strength()));
   }
   const std::vector<Variable> variables = view.stand_ins();
   std::vector<Tensor> results;

@@ -76,7 +76,7 @@ void SignatureView::make_hash() {
       mix_type(t.type());
     else
       t.type();  // an empty Tensor is an error
-    if (t.from_host()) mix(1);
+    if (t.strength() != Strength::tensor) mix(uint64_t(t.strength()));
   }
   for (size_t i = 0; i < arguments_.variables.size(); ++i) {
     mix_type(arguments_.variables[i].type());
@@ -92,9 +92,9 @@ bool SignatureView::matches(const Signature& kept) const {
       kept.choice != choice || kept.statics != arguments_.statics || (arguments_.ranks && *arguments_.ranks != kept.ranks))
     return false;
   if (kept.by_type != by_type_) return false;
-  if (kept.from_host.size() != arguments_.tensors.size()) return false;
-  for (size_t i = 0; i < kept.from_host.size(); ++i)
-    if (kept.from_host[i] != arguments_.tensors[i].from_host()) return false;
+  if (kept.strengths.size() != arguments_.tensors.size()) return false;
+  for (size_t i = 0; i < kept.strengths.size(); ++i)
+    if (kept.strengths[i] != arguments_.tensors[i].strength()) return false;
   if (by_type_) {
     if (kept.tensors.size() != arguments_.tensors.size()) return false;
     for (size_t i = 0; i < kept.tensors.size(); ++i) {
@@ -171,7 +171,7 @@ Signature SignatureView::keep() const {
   s.models = models_;
   s.choice = choice;
   s.by_type = by_type_;
-  for (const Tensor& t : arguments_.tensors) s.from_host.push_back(t.from_host());
+  for (const Tensor& t : arguments_.tensors) s.strengths.push_back(t.strength());
   if (by_type_)
     for (const Tensor& t : arguments_.tensors) s.tensors.push_back(t.type_ref()), s.tensor_devices.push_back(t.device());
   for (size_t i = 0; i < arguments_.variables.size(); ++i) {
@@ -293,11 +293,13 @@ Signature::Difference Signature::difference(const Signature& before, const Funct
   for (size_t i = 0; i < variables.size(); ++i)
     if (!(*variables[i] == *before.variables[i]))
       return {cat("Variable ", i, " was ", *before.variables[i], ", now ", *variables[i]), "pass Variables of one dtype and shape"};
-  for (size_t i = 0; i < std::min(from_host.size(), before.from_host.size()); ++i)
-    if (from_host[i] != before.from_host[i])
-      return {cat(name_of(i, options), from_host[i] ? " was a tensor, now it is" : " was", " an array of the host",
-                  from_host[i] ? "" : ", now it is a tensor"),
-              "pass it always as an array or always as a tensor: an array takes the dtype of tensors that it meets"};
+  const auto described = [](Strength s) {
+    return s == Strength::array ? "an array of the host" : s == Strength::number ? "a number of a graph" : "a tensor";
+  };
+  for (size_t i = 0; i < std::min(strengths.size(), before.strengths.size()); ++i)
+    if (strengths[i] != before.strengths[i])
+      return {cat(name_of(i, options), " was ", described(before.strengths[i]), ", now it is ", described(strengths[i])),
+              "pass it always as a tensor or never: arrays and numbers take the dtype of tensors that they meet"};
   if (device != before.device) return {cat("it ran on ", before.device, ", now on ", device), "call it on one device"};
   if (precision != before.precision)
     return {cat("the precision of matrix products was ", lamina::name(before.precision), ", now ", lamina::name(precision)),

@@ -13,7 +13,7 @@ struct Signature {
   bool by_type = true;  // false: the Function has an input signature, and tensors do not select
   std::vector<TypeRef> tensors;
   std::vector<Device> tensor_devices;
-  std::vector<bool> from_host;  // per tensor: Tensor::from_host()
+  std::vector<Strength> strengths;  // of the tensors
   std::vector<TypeRef> variables;
   std::vector<Device> variable_devices;
   std::vector<int> aliases;     // per Variable argument: the first argument that is the same Variable

@@ -127,10 +127,10 @@ void require_one_element(const Tensor& t) {
                                               .fix = "take one element, reduce it as with all() or sum(), or read it as an array"});
 }
 
-Tensor Tensor::as_array(bool from_host) const {
-  if (!data_ || data_->from_host == from_host) return *this;
+Tensor Tensor::with(Strength strength) const {
+  if (!data_ || data_->strength == strength) return *this;
   auto data = std::make_shared<TensorData>(*data_);
-  data->from_host = from_host;
+  data->strength = strength;
   return Tensor(std::shared_ptr<const TensorData>(std::move(data)));
 }
 
@@ -138,7 +138,7 @@ Tensor Tensor::alias(CallSite at) const {
   const TensorData& d = checked();
   const ir::AttrsRef attrs = ir::make_attrs(ops::ShapeAttrs{d.type->shape});
   if (Trace::current() || is_symbolic() || is_complex(d.type->dtype))
-    return apply_one(ops::def::reshape, attrs, std::span(this, 1), at).as_array(d.from_host);
+    return apply_one(ops::def::reshape, attrs, std::span(this, 1), at).with(d.strength);
   Tensor out(std::shared_ptr<const TensorData>(std::make_shared<TensorData>(d)));
   if (recording()) record_op(ops::def::reshape, attrs, std::span(this, 1), std::span(&out, 1), {}, at);
   return out;
@@ -172,7 +172,7 @@ void Operand::throw_empty(const char* op) const {
 }
 void Operand::take_wide(uint64_t value) {
   kind_ = Kind::tensor;
-  tensor_ = tensor_from(&value, 1, {DType::u64, {}}).as_array(true);
+  tensor_ = tensor_from(&value, 1, {DType::u64, {}}).with(Strength::array);
 }
 
 namespace {
@@ -218,14 +218,13 @@ bool fits(DType dtype, N x) {
 }
 
 OperandDType dtype_of(const Operand& x) {
-  using Strength = OperandDType::Strength;
   switch (x.kind()) {
     case Operand::Kind::boolean: return {Strength::number, DType::boolean};
     case Operand::Kind::integer: return {Strength::number, fits(DType::i32, x.number()) ? DType::i32 : DType::i64};
     case Operand::Kind::floating: return {Strength::number, DType::f32};
     case Operand::Kind::tensor: break;
   }
-  return {x.tensor().from_host() ? Strength::array : Strength::tensor, x.tensor().dtype()};
+  return {x.tensor().strength(), x.tensor().dtype()};
 }
 
 // A number as a tensor of this dtype, which must hold it.
@@ -240,13 +239,13 @@ Tensor number_of_dtype(const Operand& x, DType dtype, Device device, const char*
   return is_integer(dtype) ? scalar_i(x.integer(), dtype) : scalar(x.number(), dtype);
 }
 
-// An integer array keeps its values: those of a concrete one are compared with the dtype's bounds.
+// An integer array or number keeps its values: those of a concrete one are compared with the dtype's bounds.
 void require_fit(const Operand& x, DType dtype, const char* op) {
   const Tensor& t = x.tensor();
   if (common_dtype(t.dtype(), dtype) == dtype) return;
   std::string what;
   if (t.is_symbolic()) {
-    what = cat("the array ", t.type(), " becomes ", dtype, " only if its values fit");
+    what = cat(t.from_host() ? "the array " : "the number ", t.type(), " becomes ", dtype, " only if its values fit");
   } else {
     const auto compare = [&](const auto& values) {
       const auto large = std::find_if(values.begin(), values.end(), [&](auto n) { return !fits(dtype, n); });
@@ -255,20 +254,22 @@ void require_fit(const Operand& x, DType dtype, const char* op) {
     t.dtype() == DType::u64 ? compare(t.to_vector<uint64_t>()) : compare(t.to_vector<int64_t>());
     if (what.empty()) return;
   }
-  throw Error(ErrorKind::type, {.what = cat(op, ": ", what),
-                                .where = text(x.at()),
-                                .why = cat("an integer array takes the dtype of the integer tensor that it meets",
-                                           t.is_symbolic() ? "; while a function is traced its values are not known" : ""),
-                                .fix = t.is_symbolic() ? cat("convert the array before the call: lm.astype(x, lm.", numpy_name(dtype), ")")
-                                                       : cat("convert the tensor: lm.astype(x, lm.", numpy_name(t.dtype()), ")")});
+  throw Error(ErrorKind::type,
+              {.what = cat(op, ": ", what),
+               .where = text(x.at()),
+               .why = cat("an integer ", t.from_host() ? "array" : "number", " takes the dtype of the integer tensor that it meets",
+                          t.is_symbolic() ? "; while a function is traced its values are not known" : ""),
+               .fix = t.is_symbolic() ? cat("convert the ", t.from_host() ? "array before the call" : "number", ": lm.astype(x, lm.",
+                                            numpy_name(dtype), ")")
+                                      : cat("convert the tensor: lm.astype(x, lm.", numpy_name(t.dtype()), ")")});
 }
 
-// A tensor as operation_dtype() has chosen: a bool as a number, an integer as f32, an array in another dtype of its kind.
+// A tensor as operation_dtype() has chosen: a bool as a number, an integer as f32, an array or a number in the dtype of a tensor.
 Tensor of_dtype(const Operand& x, DType dtype, const char* op) {
   const Tensor& t = x.tensor();
   if (t.dtype() == dtype) return t;
   const auto convert = [&] { return apply_one(ops::def::astype, ir::make_attrs(ops::DTypeAttrs{dtype}), std::span(&t, 1), x.at()); };
-  if (!t.from_host()) return convert();
+  if (t.strength() == Strength::tensor) return convert();
   if (is_integer(t.dtype()) && is_integer(dtype)) require_fit(x, dtype, op);
   if (t.is_symbolic()) return convert();
   const EagerScope outside;  // a graph captures the converted array
@@ -293,7 +294,8 @@ Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
     const DType own = tensor_.dtype();
     const bool of_a_kind = is_floating(own) || is_complex(own) ? is_complex(dtype) || (is_floating(own) && is_floating(dtype))
                                                                : is_integer(own) && is_integer(dtype);
-    return tensor_.from_host() && of_a_kind ? of_dtype(*this, dtype, op) : tensor_;
+    const bool follows = tensor_.from_host() ? of_a_kind : is_number() && takes(dtype, is_floating(own) ? Kind::floating : Kind::integer);
+    return follows ? of_dtype(*this, dtype, op) : tensor_;
   }
   if (!takes(dtype, kind_))
     throw Error(
@@ -315,7 +317,7 @@ std::vector<Tensor> resolve_all(const char* op, std::span<const Operand> operand
   for (const Operand& o : operands) {
     if (!o.defined()) o.throw_empty(op);
     parts.push_back(dtype_of(o));
-    if (o.is_tensor() && (!first || (first->tensor().from_host() && !o.tensor().from_host()))) first = &o;
+    if (o.is_tensor() && (!first || o.tensor().strength() < first->tensor().strength())) first = &o;
   }
   const std::optional<DType> dtype = operation_dtype(mixing, parts);
   if (!dtype) {

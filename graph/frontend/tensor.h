@@ -21,6 +21,7 @@ namespace lamina {
 class Trace;
 class Variable;
 using TypeRef = std::shared_ptr<const TensorType>;
+using Strength = OperandDType::Strength;
 
 // The shared state of a Tensor. Concrete: a buffer of row-major elements. Symbolic: a value of a trace.
 struct TensorData {
@@ -29,8 +30,8 @@ struct TensorData {
   BufferRef buffer;            // null when symbolic
   std::weak_ptr<Trace> trace;  // symbolic: its trace; concrete: the trace whose body made it, if any. Expires with the trace
   ir::Value value;
-  std::string function;    // symbolic: the function being traced, for errors
-  bool from_host = false;  // an array of the host as an operand or an argument: it takes the dtype of tensors that it meets
+  std::string function;                  // symbolic: the function being traced, for errors
+  Strength strength = Strength::tensor;  // as an operand: whether it takes the dtype of tensors that it meets
 };
 
 class LAMINA_API Tensor {
@@ -72,11 +73,13 @@ class LAMINA_API Tensor {
   // Only the elements, as NumPy prints them.
   std::string values_text() const;
 
-  // The same value as an array of the host (NumPy's, a list), which takes the dtype of a tensor of its kind, or as a tensor.
-  Tensor as_array(bool from_host) const;
+  // The same value as an array of the host (NumPy's, a list), which takes the dtype of a tensor of its kind; as a number that a graph
+  // computes, which takes that of any tensor that Python's would, and must be i32, i64 or f32; or as a tensor.
+  Tensor with(Strength strength) const;
   // The same value as another tensor, through which gradients flow: derivatives by the one are not by the other. Shares its memory.
   Tensor alias(CallSite at = std::source_location::current()) const;
-  bool from_host() const { return data_ && data_->from_host; }
+  Strength strength() const { return data_ ? data_->strength : Strength::tensor; }
+  bool from_host() const { return strength() == Strength::array; }
 
   // For higher layers and the bindings.
   const BufferRef& buffer() const { return concrete("its memory").buffer; }
@@ -116,6 +119,7 @@ class LAMINA_API Operand {
 
   Kind kind() const { return kind_; }
   bool is_tensor() const { return kind_ == Kind::tensor; }
+  bool is_number() const { return !is_tensor() || tensor_.strength() == Strength::number; }
   bool defined() const { return kind_ != Kind::tensor || tensor_.defined(); }
   const Tensor& tensor() const {  // undefined for a number; throws invalid_argument, with the place, for an empty Tensor
     if (!defined()) throw_empty("");

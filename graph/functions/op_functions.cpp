@@ -287,13 +287,13 @@ Tensor squeeze(const Operand& x, const AxesOrAll& axes) {
 Tensor concat(const std::vector<Tensor>& parts, int axis, CallSite at) {
   std::vector<Operand> operands;
   for (const Tensor& t : parts) operands.emplace_back(t, at);
-  const bool arrays = std::any_of(parts.begin(), parts.end(), [](const Tensor& t) { return t.defined() && t.from_host(); });
-  return apply_one(def::concat, ir::make_attrs(ops::AxisAttrs{axis}), arrays ? resolve_all("concat", operands) : parts, at);
+  const bool follow = std::any_of(parts.begin(), parts.end(), [](const Tensor& t) { return t.strength() != Strength::tensor; });
+  return apply_one(def::concat, ir::make_attrs(ops::AxisAttrs{axis}), follow ? resolve_all("concat", operands) : parts, at);
 }
 
 Tensor stack(const std::vector<Tensor>& parts, int axis, CallSite at) {
   std::vector<Tensor> rows;
-  for (const Tensor& t : parts) rows.push_back(expand_dims(Operand(t, at), axis).as_array(t.from_host()));
+  for (const Tensor& t : parts) rows.push_back(expand_dims(Operand(t, at), axis).with(t.strength()));
   return concat(rows, axis, at);
 }
 

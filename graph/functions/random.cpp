@@ -235,7 +235,7 @@ namespace {
 // The parameters of draws of this shape, in the draws' dtype.
 std::vector<Tensor> parameters(const char* draw, const Shape& shape, std::optional<DType> dtype, std::span<const Operand> given) {
   const bool has_tensor =
-      std::any_of(given.begin(), given.end(), [](const Operand& o) { return o.is_tensor() && !o.tensor().from_host(); });
+      std::any_of(given.begin(), given.end(), [](const Operand& o) { return o.is_tensor() && o.tensor().strength() == Strength::tensor; });
   if (!has_tensor && !dtype) dtype = DType::f32;
   std::vector<Tensor> out = resolve_all(draw, given, Mixing::fractions);
   for (Tensor& t : out) {

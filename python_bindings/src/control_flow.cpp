@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 
 #include "graph/frontend/trace.h"
+#include "python_bindings/src/operators.h"
 #include "python_bindings/src/structure.h"
 
 namespace lamina::python {
@@ -222,6 +223,10 @@ nb::object scan(nb::callable body, nb::handle init, nb::handle xs, std::optional
 }  // namespace
 
 void bind_control_flow(nb::module_& m) {
+  m.def(
+      "_weak", [](nb::handle x) { return to_python(as_number(as_tensor(x.ptr()))); }, nb::arg("x"),
+      "The tensor as a number that the graph computes in place of a Python number; itself if it has axes.");
+  m.def("_is_number", [](nb::handle x) { return as_tensor(x.ptr()).strength() == Strength::number; }, nb::arg("x"));
   m.def("cond", &cond, nb::arg("pred"), nb::arg("then"), nb::arg("otherwise"),
         "then() where pred (one bool) is true, else otherwise().\n\nWhile a function is traced both are traced, and the graph runs the one "
         "that pred chooses then. Both must return the same structure of\n"

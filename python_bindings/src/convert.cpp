@@ -243,12 +243,12 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
                    .why = "such integers are of uint64 alone, which has no negative ones",
                    .fix = "pass dtype=lm.uint64, or floats"});
     Tensor t = tensor_from_array(numpy().attr("asarray")(value, "uint64"));
-    return (dtype ? astype(Operand(t, CallSite()), *dtype) : t).as_array(true);
+    return (dtype ? astype(Operand(t, CallSite()), *dtype) : t).with(Strength::array);
   }
   if (in.has_array || in.has_wide) {
     Tensor t = tensor_from_array(numpy().attr("asarray")(value));
     if (!dtype && t.dtype() == DType::c128) dtype = DType::c64;  // of Python's numbers and float64 arrays alike
-    return (dtype ? astype(Operand(t, CallSite()), *dtype) : t).as_array(true);
+    return (dtype ? astype(Operand(t, CallSite()), *dtype) : t).with(Strength::array);
   }
   if (!in.any) in.kind = NestedNumbers::floating;  // empty lists are float32, as NumPy's are floating
   const DType d = dtype.value_or(in.kind == NestedNumbers::boolean   ? DType::boolean
@@ -258,7 +258,7 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
   if (in.shape.empty()) {
     return number(in.kind, in.kind == NestedNumbers::floating ? 0 : in.integers[0], in.kind == NestedNumbers::floating ? in.floats[0] : 0,
                   d)
-        .as_array(true);
+        .with(Strength::array);
   }
   const TensorType type{d, Shape(in.shape.begin(), in.shape.end())};
   std::vector<std::byte> bytes(size_t(byte_size(type)));
@@ -271,7 +271,7 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
       for (size_t i = 0; i < in.integers.size(); ++i) out[step * i] = element_of<T>(in.integers[i]);
     }
   });
-  return constant(bytes.data(), type).as_array(true);
+  return constant(bytes.data(), type).with(Strength::array);
 }
 
 }  // namespace
@@ -310,7 +310,7 @@ bool is_array(PyObject* o) {
   return true;
 }
 
-PyObject* wrap(Tensor tensor) { return wrap_argument(tensor.from_host() ? tensor.as_array(false) : std::move(tensor)); }
+PyObject* wrap(Tensor tensor) { return wrap_argument(tensor.from_host() ? tensor.with(Strength::tensor) : std::move(tensor)); }
 PyObject* wrap_argument(Tensor tensor) {
   if (!tensor.defined()) return Py_NewRef(Py_None);
   nb::object o = nb::inst_alloc(reinterpret_cast<PyObject*>(tensor_type));
@@ -415,7 +415,7 @@ std::vector<int64_t> to_axes(nb::handle value) {
 
 AxesOrAll to_axes_or_all(nb::handle value) { return value.is_none() ? AxesOrAll() : AxesOrAll(to_axes(value)); }
 
-Tensor to_tensor(nb::handle value, std::optional<DType> dtype) { return tensor_of(value, dtype, 0).as_array(false); }
+Tensor to_tensor(nb::handle value, std::optional<DType> dtype) { return tensor_of(value, dtype, 0).with(Strength::tensor); }
 Tensor to_argument(nb::handle value) { return tensor_of(value, {}, 0); }
 std::vector<Tensor> tensors_of(nb::handle values) {
   std::vector<Tensor> out;
@@ -437,7 +437,7 @@ Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
     return dtype ? astype(Operand(read, CallSite()), *dtype) : read;
   }
   const auto from_array = [&] {
-    Tensor t = tensor_from_array(value).as_array(true);
+    Tensor t = tensor_from_array(value).with(Strength::array);
     return dtype && *dtype != t.dtype() ? astype(Operand(t, CallSite()), *dtype) : t;
   };
   if (is_array(o)) return from_array();
@@ -478,7 +478,7 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
       nb::object n = value.attr("item")();
       if (PyFloat_Check(n.ptr()) || PyLong_Check(n.ptr())) return to_operand(n, out);
     }
-    out.emplace(tensor_from_array(value).as_array(true), CallSite());
+    out.emplace(tensor_from_array(value).with(Strength::array), CallSite());
   } else {
     return false;
   }

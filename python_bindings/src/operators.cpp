@@ -8,6 +8,11 @@
 
 namespace lamina::python {
 
+Tensor as_number(Tensor t) {
+  const DType d = t.dtype();
+  return t.rank() == 0 && (d == DType::i32 || d == DType::i64 || d == DType::f32) ? t.with(Strength::number) : t;
+}
+
 Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b); }
 
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
@@ -48,7 +53,7 @@ Tensor to_multiples(const Tensor& t, int zeros) {
 }  // namespace
 
 nb::object rounded(const Operand& x, nb::handle digits) {
-  if (digits.is_none()) return to_python(round(x));
+  if (digits.is_none()) return to_python(x.is_number() ? as_number(round(x)) : round(x));
   const int places = nb::cast<int>(digits);
   const Tensor t = x.resolve();
   if (!has_gradients(t.dtype())) return to_python(places >= 0 || t.dtype() == DType::boolean ? t : to_multiples(t, -places));

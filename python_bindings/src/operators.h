@@ -5,6 +5,8 @@
 
 namespace lamina::python {
 
+// Numbers that a graph computes in place of Python's (Strength::number): what arithmetic makes of such numbers are some, too.
+Tensor as_number(Tensor t);
 // a OP b, where one is a Tensor or Variable. NotImplemented if the other is no number or array, so that Python tries its operator.
 template <Tensor (*op)(const Operand&, const Operand&)>
 PyObject* binary_slot(PyObject* a, PyObject* b) {
@@ -18,12 +20,15 @@ PyObject* binary_slot(PyObject* a, PyObject* b) {
       Unlock unlock({&*left, &*right});
       result = op(*left, *right);
     }
-    return wrap(std::move(result));
+    return wrap(left->is_number() && right->is_number() ? as_number(std::move(result)) : std::move(result));
   });
 }
 template <Tensor (*op)(const Operand&)>
 PyObject* unary_slot(PyObject* a) {
-  return guarded([&] { return wrap(op(to_operand(a))); });
+  return guarded([&] {
+    const Operand x = to_operand(a);
+    return wrap(x.is_number() ? as_number(op(x)) : op(x));
+  });
 }
 Tensor matrix_product(const Operand& a, const Operand& b);
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus);

@@ -59,7 +59,7 @@ TensorObject draw_integers(nb::handle low, nb::handle high, nb::handle shape, nb
 
 TensorObject choose(nb::handle x, nb::handle shape, bool replace, nb::handle p, int axis, nb::handle key) {
   const Keyed keyed(key);
-  const Tensor probabilities = p.is_none() ? Tensor() : resolve_floating(to_operand(p)).as_array(false);
+  const Tensor probabilities = p.is_none() ? Tensor() : resolve_floating(to_operand(p)).with(Strength::tensor);
   if (is_one_number(x)) return to_python(random::choice(to_whole(x), to_shape(shape), replace, probabilities, CallSite()));
   const Operand from = to_operand(x);
   const Tensor t = from.resolve();

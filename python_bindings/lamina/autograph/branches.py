@@ -8,7 +8,7 @@ from .._structure import fill, parts_of, with_parts
 from . import state
 from .lists import GrowingList
 from .lower_jumps import HELD
-from .numbers import alone, as_number, takes
+from .numbers import alone, as_number, is_number, takes, weak
 from .places import is_users_code, located
 from .reach import same_parts
 from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, difference, frozen, function_of, has_parts, in_graph, is_container, is_state, made, pairs_in, same, thawed, zeros_like
@@ -79,7 +79,7 @@ class _Branches:
         if type(first) is GrowingList:
             return GrowingList(*chosen)
         if chosen is None or not has_parts(first):
-            return first if chosen is None else chosen
+            return first if chosen is None else weak(chosen) if is_number(first) and is_number(second) else chosen
         if not is_container(first):
             return with_parts(first, self.merged_parts(label, *map(parts_of, (first, second, chosen))))
         return self.paired(label, first, second, chosen)

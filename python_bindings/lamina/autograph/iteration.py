@@ -6,6 +6,7 @@ import builtins
 from .. import _core, errors
 from ..reporting import check_with
 from .lists import length_of, of_length
+from .numbers import weak
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -54,9 +55,9 @@ class Steps:
     def at(self, i):
         """The item at an index, or at several indices."""
         if self.plain:
-            return _core.astype(i, self.dtype) * self.step + self.start
+            return weak(_core.astype(i, self.dtype) * self.step + self.start)
         start, _, step = self.wide()
-        return _core.astype(_core.astype(i, _core.int64) * step + start, self.dtype)
+        return weak(_core.astype(_core.astype(i, _core.int64) * step + start, self.dtype))
 
     def tensor(self):
         """All items, as a tensor whose length is known at run time."""
@@ -124,7 +125,7 @@ def stacked(iterated):
         length = None if xs is None else first_of(xs).shape[0]
         if xs is None or length is None:
             return None, None
-        return (_core.arange(length) + iterated.start, xs), lambda item: (item[0], item_of(item[1]))
+        return (_core.arange(length) + iterated.start, xs), lambda item: (weak(item[0]), item_of(item[1]))
     return None, None
 
 
@@ -141,7 +142,7 @@ def item_at(iterated):
         return length_of(iterated) if length is None else length, lambda i: _core.gather(iterated, i)
     if isinstance(iterated, Counted):
         count, inner = item_at(iterated.iterated)
-        return count, lambda i: (i + iterated.start, inner(i))
+        return count, lambda i: (weak(i) + iterated.start, inner(i))
     parts = [item_at(p) for p in iterated.parts]
     count = parts[0][0]
     for other, _ in parts[1:]:

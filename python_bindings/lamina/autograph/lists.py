@@ -4,7 +4,7 @@ from __future__ import annotations
 import builtins
 
 from .. import _core, errors
-from .numbers import alone, as_number, takes
+from .numbers import alone, as_number, takes, weak
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -125,9 +125,9 @@ def started(values, element):
 
 def length(value):
     if type(value) is GrowingList:
-        return _core.astype(value.taken, _core.int32)
+        return weak(_core.astype(value.taken, _core.int32))
     if isinstance(value, Tensor) and not _core.executing_eagerly() and value.shape != () and (value.shape[0] is None or _core._may_be_short(value)):
-        return length_of(value)
+        return weak(length_of(value))
     return builtins.len(value)
 
 

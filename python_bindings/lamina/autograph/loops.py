@@ -11,7 +11,7 @@ from .branches import if_, if_expression
 from .iteration import Counted, Steps, Zipped, first_of, item_at as _item_at, stacked as _stacked
 from .lists import Collected, GrowingList, Grows, Unfit, as_element
 from .lower_jumps import HELD
-from .numbers import alone, as_number, takes
+from .numbers import alone, as_number, is_number, takes
 from .places import located
 from .reach import is_users, same_value
 from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, difference, frozen, function_of, in_graph, is_container, is_state, made, pairs_in, same, thawed, zeros_like
@@ -94,6 +94,7 @@ class _GraphLoop:
         self.hints = {}
         self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists keep their ids unique
         self.last = {}  # the loop variables after an iteration
+        self.stays_number = {}  # name of a Python number in hints -> whether an iteration makes it another number, not a tensor
         self.numbers = set()  # while dtypes_met() tries: the names whose values stay Python numbers
         self.length = first_of(scan[0]).shape[0] if scan is not None else None
         self.collecting, self.unfit = {}, set()  # name -> the Collected that an iteration fills; the names for which that was tried in vain
@@ -215,6 +216,8 @@ class _GraphLoop:
             return self.collecting[name]
         if name in self.growing:
             return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
+        if name in self.hints and type(value) in (int, float) and not self.stays_number.get(name):
+            return given[name]  # a number that has become a tensor
         own = thawed(given[name], self.hints[name] if type(value) is Undefined else value)  # nothing else holds its containers
         if type(own) is list:
             self.lists[id(own)] = name
@@ -238,7 +241,7 @@ class _GraphLoop:
             state.run_user_code(again)
             if self.numbers:
                 parts = zip(self.names, self.values, self.get_state())
-                raise _Met({n: now.dtype for n, before, now in parts if n in self.numbers and isinstance(now, (Tensor, Variable)) and takes(before, now.dtype)})
+                raise _Met({n: now.dtype for n, before, now in parts if n in self.numbers and isinstance(now, (Tensor, Variable)) and not is_number(now) and takes(before, now.dtype)})
             self.look_for_changes(guard, again)
             for (holder, key, label, _), value in zip(self.places.values(), self.entered):
                 if same_value(holder.parts(holder.read())[key], value):
@@ -312,7 +315,7 @@ class _GraphLoop:
             if type(before) in (int, float) and isinstance(value, (Tensor, Variable)) and name not in self.hints and tuple(value.shape) == ():
                 wanted = value.dtype
                 if wanted != given[name].dtype and takes(before, wanted):
-                    again[name] = wanted
+                    again[name], self.stays_number[name] = wanted, is_number(value)
             if isinstance(self.hints.get(name), Element) and type(value) is not GrowingList:
                 raise errors.InvalidArgument(f"'{name}' is a list that grows in the loop, and {describe(value)} after an iteration", where=f"in {function}",
                                              why="what a list collects in a loop of the graph is one tensor", fix="make the list once, before the loop, and only append to it inside")

@@ -1,7 +1,14 @@
-"""Python numbers that meet tensors in branches, loops and lists: they take the tensor's dtype, as in arithmetic."""
+"""Python numbers that meet tensors in branches, loops and lists: they take the tensor's dtype, as in arithmetic. So do those that the graph computes instead."""
 from __future__ import annotations
 
 from .. import _core, errors
+
+weak = _core._weak  # a scalar in place of a Python number
+
+
+def is_number(value) -> bool:
+    """Whether a value is a Python number, or one that the graph computes."""
+    return type(value) in (int, float) or isinstance(value, _core.Tensor) and _core._is_number(value)
 
 
 def takes(value, dtype) -> bool:

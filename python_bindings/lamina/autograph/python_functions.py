@@ -10,6 +10,7 @@ from ..reporting import check_with
 from . import lists
 from .iteration import Counted, Steps, Zipped
 from .lists import GrowingList
+from .numbers import is_number, weak
 from .values import Tensor, Variable, boolean_of, in_graph
 
 _SCALARS = (bool, int, float)
@@ -134,7 +135,8 @@ def _extreme(name, python, pairwise, reduce):
         if not any(in_graph(p) for p in parts):
             return python(parts, **options) if len(args) == 1 else python(*args, **options)
         _no_options(name, options)
-        return functools.reduce(pairwise, [_scalar(name, p) for p in parts])
+        chosen = functools.reduce(pairwise, [_scalar(name, p) for p in parts])
+        return weak(chosen) if all(map(is_number, parts)) else chosen
     return call
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import _core
 from .._structure import is_dataclass, parts_of, with_parts
 from .lists import GrowingList
+from .numbers import is_number, weak
 from .reach import NUMBERS, same_number
 
 Tensor, Variable = _core.Tensor, _core.Variable
@@ -99,7 +100,7 @@ def thawed(carried, like):
     if type(like) is GrowingList:
         return GrowingList(*carried, closed=like.closed)
     if not has_parts(like) or not has_parts(carried):
-        return like if carried is None else carried
+        return like if carried is None else weak(carried) if is_number(like) else carried
     parts = parts_of(carried)
     made = {key: thawed(parts[key], part) for key, part in parts_of(like).items()}
     return made if type(carried) is dict else with_parts(carried, made)

@@ -224,7 +224,7 @@ TEST(Operand, BoolsCountInArithmeticAndFractionsAreFloating) {
 }
 
 TEST(Operand, AnArrayTakesTheDtypeOfATensorOfItsKind) {
-  const Tensor array = ones({2}, dtype::f64).as_array(true), integers = tensor(std::vector<int64_t>{1, 300}).as_array(true);
+  const Tensor array = ones({2}, dtype::f64).with(Strength::array), integers = tensor(std::vector<int64_t>{1, 300}).with(Strength::array);
   EXPECT_EQ((ones({2}) + array).dtype(), dtype::f32);
   EXPECT_EQ((array + 1).dtype(), dtype::f64);
   EXPECT_EQ((ones({2}, dtype::i16) + integers).dtype(), dtype::i16);
