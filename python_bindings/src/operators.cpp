@@ -13,6 +13,13 @@ Tensor as_number(Tensor t) {
   return t.rank() == 0 && (d == DType::i32 || d == DType::i64 || d == DType::f32) ? t.with(Strength::number) : t;
 }
 
+void refuse_open_length(PyObject* a, PyObject* b) {
+  if (a != Py_None) std::swap(a, b);
+  if (a == Py_None && is_tensor(b) && as_tensor(b).is_symbolic())
+    throw_type_error("an operand is None", "an open length is None in the shape of a tensor of a graph",
+                     "take the length as len(x) or lm.shape(x)[axis], which the graph computes");
+}
+
 Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b); }
 
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
