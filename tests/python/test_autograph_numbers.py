@@ -138,3 +138,84 @@ def test_an_open_length_that_is_no_operand_says_how_to_compute_it():
     assert lm.function(lambda x: lm.constant(x == None), input_signature=open_rows)(lm.ones(5)).item() is False  # noqa: E711
     with pytest.raises(TypeError, match="NoneType"):
         lm.ones(2) + None
+
+
+def _sum(x):
+    total = 0
+    for row in x:
+        total = total + row
+    return total
+
+
+def _a_sum_that_the_first_iteration_reads(x):
+    total, count = 1.0, 0
+    for i, row in enumerate(x):
+        total = row + lm.astype(lm.sum(total), x.dtype) * i
+        count += 1
+    return total / count
+
+
+def _in_nested_loops(x):
+    total = 0
+    for row in x:
+        for v in row:
+            total = total + v * x[0]
+    return total
+
+
+def _in_branches(x):
+    total, seen = 0.0, {"last": 0.5}
+    for a, b in zip(x, x * 2):
+        if lm.sum(a) > 0:
+            total = total + a * b
+        else:
+            total = total - b
+        seen["last"] = seen["last"] * b
+    return total + seen["last"]
+
+
+def _beside_a_list(x):
+    out, total = [x[1]], 0.0
+    for row in x:
+        total = total + row
+        out.append(total * 2)
+    return lm.stack(out)
+
+
+def _of_one_row(x):
+    total = 0.0
+    for row in x[:1]:
+        total = total + lm.expand_dims(row, 0) * lm.expand_dims(row, 1)
+    return total
+
+
+def _with_a_gradient(x):
+    with lm.GradientTape() as tape:
+        tape.watch(x)
+        total = 0.0
+        for row in x:
+            total = total + row * row
+        cost = lm.sum(total)
+    return tape.gradient(cost, x)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16"])
+@pytest.mark.parametrize("f", [_sum, _a_sum_that_the_first_iteration_reads, _in_nested_loops, _in_branches, _beside_a_list, _of_one_row, _with_a_gradient], ids=lambda f: f.__name__)
+def test_a_number_that_becomes_an_array_does_so_in_the_first_iteration(f, name):
+    x = lm.constant(np.arange(12).reshape(4, 3) - 4, dtype=getattr(lm, name))
+    wanted = f(x)
+    traced = lm.function(f)(x)
+    assert traced.dtype == wanted.dtype and np.array_equal(traced, wanted)
+    for each in lm.function(lm.vmap(f))(lm.stack([x, x])):
+        assert np.array_equal(each, wanted)
+
+
+def test_a_number_that_becomes_an_array_is_refused_where_there_may_be_no_iteration():
+    def f(x, n):
+        total = 0.0
+        for i in range(n):
+            total = total + x
+        return total
+
+    with pytest.raises(lm.errors.InvalidArgument, match=r"'total' starts as f32\[\] and becomes f32\[2\]"):
+        lm.function(f)(lm.ones(2), lm.constant(3))

@@ -133,6 +133,10 @@ def first_of(xs):
     return xs if isinstance(xs, Tensor) else first_of(xs[0])
 
 
+def each_of(xs, change):
+    return change(xs) if isinstance(xs, Tensor) else tuple(each_of(part, change) for part in xs)
+
+
 def item_at(iterated):
     """The number of items, and the item at an index."""
     if isinstance(iterated, Steps):

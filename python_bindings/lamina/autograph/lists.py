@@ -21,7 +21,7 @@ class Unfit(Grows):
 
 
 class Collected:
-    """A list that is empty before a loop of known length and gets one element in each iteration, without being read there: lm.scan stacks the elements."""
+    """A list that gets one element in each iteration of a loop of known length, without being read there: lm.scan stacks the elements."""
 
     def __init__(self, is_in_body):
         self.is_in_body, self.elements = is_in_body, []
@@ -109,6 +109,14 @@ def as_element(value, dtype=None):
         made = _core.constant(value)
         return _core.astype(made, dtype) if dtype is not None and takes(0.0, made.dtype) and takes(0.0, dtype) else made
     raise errors.ConversionFailed(f"append: {errors.a_type(value)} cannot be collected in a loop of the graph", why="the list is stacked: its elements are tensors", fix="use a list for each tensor")
+
+
+def is_element(value, element) -> bool:
+    """Whether what a list holds already is of the shape and dtype of what is appended."""
+    if not isinstance(value, (Tensor, Variable)) and type(value) not in (bool, int, float):
+        return False
+    made = as_element(value) if isinstance(value, (Tensor, Variable)) or not takes(value, element[1]) else as_element(value, element[1])
+    return (tuple(made.shape), made.dtype) == element
 
 
 def started(values, element):

@@ -8,8 +8,8 @@ import operator
 from .. import _core, errors
 from . import lists, state
 from .branches import if_, if_expression
-from .iteration import Counted, Steps, Zipped, first_of, item_at as _item_at, stacked as _stacked
-from .lists import Collected, GrowingList, Grows, Unfit, as_element
+from .iteration import Counted, Steps, Zipped, each_of, first_of, item_at as _item_at, stacked as _stacked
+from .lists import Collected, GrowingList, Grows, Unfit, as_element, is_element
 from .lower_jumps import HELD
 from .numbers import alone, as_number, is_number, takes
 from .places import located
@@ -79,6 +79,10 @@ class _Met(Exception):
         self.dtypes = dtypes
 
 
+class _Peels(Exception):
+    """A number becomes a tensor with axes in the first iteration, which then belongs before the loop."""
+
+
 class _GraphLoop:
     """A loop of the graph: a while_loop, or with scan=(xs, item setter) a scan without a condition. Its names, and the parts of Python
     objects that the body changes, are loop variables."""
@@ -99,7 +103,8 @@ class _GraphLoop:
         self.length = first_of(scan[0]).shape[0] if scan is not None else None
         self.collecting, self.unfit = {}, set()  # name -> the Collected that an iteration fills; the names for which that was tried in vain
 
-    def run(self):
+    def run(self) -> bool:
+        """Whether the loop is in the graph now. False: nothing has happened, and the first iteration, which there is for sure, belongs before it."""
         noted = len(state.aliases())
         while True:
             del state.aliases()[noted:]
@@ -108,6 +113,11 @@ class _GraphLoop:
             try:
                 final = self.in_graph()
                 break
+            except _Peels:
+                del state.aliases()[noted:]
+                self.set_state(self.values)
+                self.__dict__.clear()  # what it holds would count as another holder of a list that grows
+                return False
             except Again as again:
                 if again.hints.items() <= self.hints.items():
                     raise
@@ -124,7 +134,7 @@ class _GraphLoop:
                     raise
                 if id(grows.owner) in self.shared:
                     self.refuse_shared(name)
-                if self.length is not None and name in self.names and name not in self.unfit and len(grows.owner) == 0:
+                if self.length is not None and name in self.names and name not in self.unfit and all(is_element(value, grows.element) for value in grows.owner):
                     self.collecting[name] = None
                 else:
                     self.hints[name] = Element(grows.element)
@@ -145,6 +155,7 @@ class _GraphLoop:
             for old, new in pairs_in(before, value):
                 if name not in self.names or id(old) in self.shared:
                     state.note_alias(old, new, name)
+        return True
 
     def in_graph(self):
         if self.scan is None:
@@ -312,6 +323,8 @@ class _GraphLoop:
                 if value is not before and not same(before, value):
                     raise self.refused(name, before, value, "make it a tensor, or loop over Python values")
                 continue
+            if self.scan is not None and self.runs and is_number(before) and isinstance(value, (Tensor, Variable)) and tuple(value.shape) != ():
+                raise _Peels
             if type(before) in (int, float) and isinstance(value, (Tensor, Variable)) and name not in self.hints and tuple(value.shape) == ():
                 wanted = value.dtype
                 if wanted != given[name].dtype and takes(before, wanted):
@@ -348,7 +361,10 @@ class _GraphLoop:
         if name in self.fixed:
             return self.fixed[name]
         if name in self.collecting:
-            return GrowingList(self.stacked[name], _core.constant(self.length, dtype=_core.int64), closed=True)
+            elements = self.stacked[name]
+            if before:
+                elements = _core.concat([_core.stack([as_element(value, elements.dtype) for value in before]), elements], 0)
+            return GrowingList(elements, _core.constant(len(before) + self.length, dtype=_core.int64), closed=True)
         if name not in self.growing:
             return thawed(final[name], self.last[name])
         if type(before) is GrowingList:
@@ -402,7 +418,11 @@ def for_(iterated, extra_test, body, get_state, set_state, names):
         return
     xs, item_of = _stacked(iterated)
     if xs is not None and extra_test is None:
-        _GraphLoop(None, body, get_state, set_state, names, scan=(xs, item_of), runs=(first_of(xs).shape[0] or 0) > 0).run()
+        count = first_of(xs).shape[0] or 0
+        if not _GraphLoop(None, body, get_state, set_state, names, scan=(xs, item_of), runs=count > 0).run():
+            body(item_of(each_of(xs, lambda x: x[0])))
+            if count > 1:
+                _GraphLoop(None, body, get_state, set_state, names, scan=(each_of(xs, lambda x: x[1:]), item_of), runs=True).run()
         return
     _counted_loop(iterated, extra_test, body, get_state, set_state, names)
 
