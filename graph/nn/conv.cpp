@@ -16,6 +16,16 @@ void require_positive(const std::string& layer, const char* what, int64_t number
               {.what = cat(layer, ": ", number, " ", what), .where = "", .why = "there is at least one", .fix = "pass 1 or more"});
 }
 
+void require_groups(const std::string& layer, int64_t filters, int64_t groups) {
+  require_positive(layer, "filters", filters);
+  require_positive(layer, "groups", groups);
+  if (filters % groups == 0) return;
+  throw Error(ErrorKind::invalid_argument, {.what = cat(layer, ": ", groups, " groups of ", filters, " filters"),
+                                            .where = "",
+                                            .why = "every group has as many",
+                                            .fix = "pass a multiple of the groups"});
+}
+
 // The channels of an input of this rank, which the groups divide. half: its dtype is the policy's.
 int64_t channels_of(const std::string& layer, const TensorType& input, size_t rank, const ConvOptions& o, bool half, CallSite at) {
   auto refuse = [&](ErrorKind kind, const std::string& why, const std::string& fix) {
@@ -33,7 +43,10 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
     refuse(ErrorKind::type, cat("its weights are ", o.dtype), take_dtype_of(o.dtype));
   }
   const int64_t channels = input.shape.back().number();
-  if (channels % o.groups != 0) refuse(ErrorKind::invalid_argument, cat(o.groups, " groups do not divide ", channels, " channels"), "");
+  if (channels % o.groups != 0) {
+    refuse(ErrorKind::invalid_argument, cat(o.groups, " groups do not divide ", channels, " channels"),
+           "pass groups that divide the channels and the filters");
+  }
   return channels;
 }
 
@@ -74,14 +87,8 @@ Conv2D::Conv2D(int64_t filters, Pair window, ConvOptions options, bool transpose
       transposed_(transposed),
       output_padding_(output_padding) {
   compute_in_policy();
-  require_positive(name(), "filters", filters);
-  require_positive(name(), "groups", options_.groups);
+  require_groups(name(), filters, options_.groups);
   for (int64_t side : window) require_positive(name(), "rows or columns of the window", side);
-  if (filters % options_.groups != 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.groups, " groups of ", filters, " filters"),
-                                              .where = "",
-                                              .why = "every group has as many",
-                                              .fix = "pass a multiple of the groups"});
 }
 
 void Conv2D::build(const TensorType& input) {
@@ -115,9 +122,8 @@ Conv1D::Conv1D(int64_t filters, int64_t window, ConvOptions options, bool transp
       transposed_(transposed),
       output_padding_(output_padding) {
   compute_in_policy();
-  require_positive(name(), "filters", filters);
+  require_groups(name(), filters, options_.groups);
   require_positive(name(), "places of the window", window);
-  require_positive(name(), "groups", options_.groups);
 }
 void Conv1D::build(const TensorType& input) {
   const int64_t channels = channels_of(name(), input, 3, options_, computes_in(input.dtype), call_site());

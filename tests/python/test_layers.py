@@ -406,6 +406,12 @@ def test_what_makes_no_layer_is_refused(bad):
     assert isinstance(e.value, lm.errors.Error)
 
 
+@pytest.mark.parametrize("cls", [nn.Conv1D, nn.Conv1DTranspose, nn.Conv2D, nn.Conv2DTranspose], ids=lambda cls: cls.__name__)
+def test_groups_divide_the_filters_of_a_convolution(cls):
+    with pytest.raises(lm.errors.InvalidArgument, match="2 groups of 5 filters"):
+        cls(5, 3, groups=2)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.bool_])
 def test_integers_into_a_dense_layer_name_the_layer_and_the_conversion(dtype):
     layer, pixels = lm.nn.Dense(2, name="first"), np.ones((3, 4), dtype)
