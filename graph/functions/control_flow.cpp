@@ -500,7 +500,7 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
                 {.what = cat("custom_gradient: the gradient of input ", i, " is ", gradients[i].type(), ", the input ", inputs[i].type()),
                  .where = text(at),
                  .why = "a gradient has the dtype and shape of its input",
-                 .fix = ""});
+                 .fix = "convert it with astype, or sum it over the axes that were broadcast"});
         out.insert(out.end(), gradients.begin(), gradients.end());
         return out;
       },

@@ -70,7 +70,7 @@ Tensor conv2d_transpose(const Operand& x, const Operand& filters, const Conv2dTr
     const auto refuse = [&](const std::string& what, const char* why, const std::string& fix) {
       throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = text(x.at().line()), .why = why, .fix = fix});
     };
-    if (!length.known() || !w.shape()[i].known()) refuse(cat(image.type()), "height and width are known", "");
+    if (!length.known() || !w.shape()[i].known()) refuse(cat(image.type()), "height and width are known", "give these dimensions numbers");
     const int64_t n = length.number(), reach = (w.shape()[i].number() - 1) * o.dilation[i] + 1, stride = o.strides[i];
     const int64_t more = o.output_padding[i], limit = o.padding.name() == "given" ? stride : std::min(stride, reach);
     if (more != 0 && o.padding.name() == "same")
@@ -105,7 +105,7 @@ Tensor avg_pool2d(const Operand& x, Pair window, Pair strides, const ImagePaddin
     throw Error(ErrorKind::invalid_argument, {.what = cat("avg_pool2d: a window of ", window[0], " x ", window[1], " over ", image.type()),
                                               .where = text(at.line()),
                                               .why = "the window is at least 1 x 1, and the number of channels is known",
-                                              .fix = ""});
+                                              .fix = "pass a window of 1 or more, and give the last dimension a number"});
   auto sums = [&](const Tensor& t, Dim count) {
     const Tensor ones_of_window = ones({window[0], window[1], 1, count}, image.dtype());
     return conv2d(Operand(t, at), Operand(ones_of_window, at), {strides, padding, {1, 1}, count.number()});

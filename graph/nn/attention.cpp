@@ -25,7 +25,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t heads, int64_t key_dim, Attention
                                                         ", output_size ", options_.output_size, ", dropout ", options_.dropout),
                                             .where = "",
                                             .why = "sizes are positive, and dropout is at least 0 and below 1",
-                                            .fix = ""});
+                                            .fix = "pass heads and key_dim of 1 or more, and leave out what has a default"});
 }
 
 void MultiHeadAttention::build_for_both(const TensorType& query, const TensorType& value, const TensorType& key) {

@@ -10,6 +10,8 @@
 namespace lamina::nn {
 namespace {
 
+const char* const kReshape = "reshape it, and give the last dimension a number";
+
 [[noreturn]] void refuse(const std::string& layer, const TensorType& input, CallSite at, ErrorKind kind, const std::string& why,
                          const std::string& fix) {
   throw Error(kind, {.what = cat(layer, ": cannot take ", input), .where = text(at.line()), .why = why, .fix = fix});
@@ -31,14 +33,14 @@ BatchNorm::BatchNorm(BatchNormOptions options) : Layer(options.name, options.dty
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": momentum ", m, " and epsilon ", options_.epsilon),
                                             .where = "",
                                             .why = "momentum is from 0 to 1, epsilon is positive",
-                                            .fix = ""});
+                                            .fix = "leave them out: momentum 0.99, epsilon 1e-3"});
 }
 
 void BatchNorm::build(const TensorType& input) {
   const CallSite at = call_site();
   if (input.rank() < 2 || !input.shape.back().known())
     refuse(name(), input, at, ErrorKind::invalid_argument, "it takes [..., channels], at least two dimensions, the last of known length",
-           "");
+           kReshape);
   require_dtype(name(), input, options_.dtype, at);
   const Shape shape{input.shape.back()};
   if (options_.scale) gamma_ = add_weight("gamma", shape, "ones", options_.dtype);
@@ -75,7 +77,7 @@ LayerNorm::LayerNorm(LayerNormOptions options) : Layer(options.name, options.dty
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.axes.size(), " axes and epsilon ", options_.epsilon),
                                             .where = "",
                                             .why = "there is at least one axis, and epsilon is positive",
-                                            .fix = ""});
+                                            .fix = "leave them out: the last axis, epsilon 1e-3"});
 }
 
 void LayerNorm::build(const TensorType& input) {
@@ -88,7 +90,8 @@ void LayerNorm::build(const TensorType& input) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const Dim length = input.shape[size_t(axes[i])];
     if (axes[i] != int64_t(input.rank() - axes.size() + i) || !length.known())
-      refuse(name(), input, at, ErrorKind::invalid_argument, "it normalises the last axes, whose lengths are known", "");
+      refuse(name(), input, at, ErrorKind::invalid_argument, "it normalises the last axes, whose lengths are known",
+             "pass axes from the end, such as -1, and give them numbers");
     shape.push_back(length);
   }
   if (options_.scale) gamma_ = add_weight("gamma", shape, "ones", options_.dtype);
@@ -109,7 +112,7 @@ RMSNorm::RMSNorm(RMSNormOptions options) : Layer(options.name, options.dtype), o
 void RMSNorm::build(const TensorType& input) {
   const CallSite at = call_site();
   if (input.rank() < 1 || !input.shape.back().known())
-    refuse(name(), input, at, ErrorKind::invalid_argument, "it takes [..., channels], the last of known length", "");
+    refuse(name(), input, at, ErrorKind::invalid_argument, "it takes [..., channels], the last of known length", kReshape);
   require_dtype(name(), input, options_.dtype, at);
   scale_ = add_weight("scale", {input.shape.back()}, "ones", options_.dtype);
 }
@@ -123,7 +126,7 @@ GroupNorm::GroupNorm(GroupNormOptions options) : Layer(options.name, options.dty
   throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.groups, " groups and epsilon ", options_.epsilon),
                                             .where = "",
                                             .why = "there is at least one group (-1: one for each channel), and epsilon is positive",
-                                            .fix = ""});
+                                            .fix = "pass a divisor of the channels, and leave epsilon out"});
 }
 int64_t GroupNorm::groups_of(const TensorType& input) const {
   return options_.groups == -1 && input.rank() > 0 && input.shape.back().known() ? input.shape.back().number() : options_.groups;

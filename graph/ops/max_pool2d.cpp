@@ -26,7 +26,7 @@ std::vector<TensorType> infer_max_pool2d(const ir::InferCall& call) {
     throw Error(ErrorKind::invalid_argument, {.what = cat(kMaxPool2dName, ": the window is [", ir::attr_text(a.window), "]"),
                                               .where = "argument 'window'",
                                               .why = "it has a height and a width, each at least 1",
-                                              .fix = ""});
+                                              .fix = "pass 1 or more"});
   Shape shape = x.shape;
   for (int i : {0, 1}) {
     // Every window must cover a part of the image.
@@ -39,7 +39,7 @@ std::vector<TensorType> infer_max_pool2d(const ir::InferCall& call) {
     if (x.shape[size_t(1 + i)] == Dim(0) && shape[size_t(1 + i)] != Dim(0))
       throw Error(ErrorKind::invalid_argument, {.what = cat(kMaxPool2dName, ": ", x, " has no elements to choose from"),
                                                 .where = "",
-                                                .why = "",
+                                                .why = "every window has a largest element",
                                                 .fix = "check the size before"});
   }
   return {{x.dtype, shape}, {DType::i64, shape}};

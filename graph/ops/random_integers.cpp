@@ -33,7 +33,7 @@ std::vector<TensorType> infer_integers(const ir::InferCall& call) {
   if (!is_integer(a.type.dtype))
     throw Error(ErrorKind::type, {.what = cat("random_integers: ", a.type, " holds no whole numbers"),
                                   .where = "argument 'dtype'",
-                                  .why = "",
+                                  .why = "it draws whole numbers",
                                   .fix = "pass an integer dtype such as int32"});
   require_rank("random_integers", a.type.shape);
   if (a.low >= a.high || !holds(a.type.dtype, a.low, a.high - 1))

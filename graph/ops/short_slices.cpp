@@ -46,10 +46,11 @@ int64_t elements_for(int64_t begin, int64_t end, int64_t step) {
   const Dim has = in.shape[axis];
   const std::string why = cat("the axis has ", has, has == Dim(1) ? " element" : " elements");
   if (user.op == &def::reshape && node.types[0].shape[axis] == Dim(1))
-    throw Error(ErrorKind::index, {.what = cat("index ", a.begin[axis], " is out of range for axis ", axis, " of ", in),
-                                   .where = text(node.line),
-                                   .why = why,
-                                   .fix = ""});
+    throw Error(ErrorKind::index,
+                {.what = cat("index ", a.begin[axis], " is out of range for axis ", axis, " of ", in),
+                 .where = text(node.line),
+                 .why = why,
+                 .fix = cat("pass at least ", elements_for(a.begin[axis], a.end[axis], a.step[axis]), " elements along it")});
   throw Error(ErrorKind::signature,
               {.what = cat("slice: axis ", axis, " of ", in, " is too short"),
                .where = text(node.line),

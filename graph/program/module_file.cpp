@@ -140,8 +140,10 @@ class Writer {
   }
   void add_weight(const std::string& name, Tensor value) {
     if (!weights_.tensors.emplace(name, std::move(value)).second)
-      throw Error(ErrorKind::invalid_argument,
-                  {.what = cat("two values would be saved as '", name, "'"), .where = "", .why = "", .fix = "rename the Variable"});
+      throw Error(ErrorKind::invalid_argument, {.what = cat("two values would be saved as '", name, "'"),
+                                                .where = "",
+                                                .why = "a file of tensors has each name once",
+                                                .fix = "rename the Variable"});
   }
   void add(const std::string& file, std::string text) {
     checksums_[file] = checksum(text);

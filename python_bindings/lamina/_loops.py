@@ -57,12 +57,12 @@ def _whole(function, name, value):
     """A Python int, or a tensor of integers, from what is one."""
     if isinstance(value, (Tensor, Variable)):
         if value.dtype == _core.bool or not value.dtype.is_integer:
-            raise errors.TypeMismatch(f"{function}: {name} is {value.dtype}, not an integer")
+            raise errors.TypeMismatch(f"{function}: {name} is {value.dtype}, not an integer", why="it counts", fix="pass an integer: lm.astype(x, lm.int32)")
         return value
     try:
         return operator.index(value)
     except TypeError:
-        raise errors.TypeMismatch(f"{function}: {name} {errors.shown(value)} is not an integer") from None
+        raise errors.TypeMismatch(f"{function}: {name} {errors.shown(value)} is not an integer", why="it counts", fix="pass an int, or a tensor of integers") from None
 
 
 def switch(index, branches, *operands):

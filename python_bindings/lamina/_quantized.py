@@ -73,7 +73,8 @@ def _graph_of(model, one, batch):
         concrete = function.get_concrete_function(*batch)
     graph = _program.described(concrete)
     if isinstance(graph, str):
-        raise errors.InvalidArgument(f"quantize: {graph} cannot be quantized", why="arguments and results are tensors, numbers, text, and containers of them")
+        raise errors.InvalidArgument(f"quantize: {graph} cannot be quantized", why="arguments and results are tensors, numbers, text, and containers of them",
+                                     fix="pass a function that takes and returns such")
     return graph
 
 

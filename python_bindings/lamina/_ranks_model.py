@@ -18,7 +18,7 @@ def explain(function, args, kwargs, device, count, hosts):
     """The Explanation of one rank's program, under what the ranks' sums cost."""
     for name, value in (("count", count), ("hosts", hosts)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65536:
-            raise errors.InvalidArgument(f"explain: {name} {errors.shown(value)} is not a whole number from 1 to 65536")
+            raise errors.InvalidArgument(f"explain: {name} {errors.shown(value)} is not a whole number", why="it is a number of ranks or hosts", fix="pass a whole number from 1 to 65536")
     if device is None or device.startswith("cpu"):
         raise errors.InvalidArgument("explain: count= needs a GPU to plan for", why=f"the device is {device or 'not given'}", fix='pass device="null:h100", which need not be there')
     if count % hosts:

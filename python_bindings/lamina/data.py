@@ -464,7 +464,7 @@ class Dataset:
     def __len__(self) -> int:
         size = self._core.size
         if size is None and self._core.endless:
-            raise errors.TypeMismatch("a Dataset that repeats for ever has no length")
+            raise errors.TypeMismatch("a Dataset that repeats for ever has no length", why="repeat() without a count never ends", fix="pass repeat() a count, or take() as many elements as you need")
         if size is None:
             raise errors.TypeMismatch("the length of this Dataset is not known", why="a generator or a filter decides it", fix="pass from_generator's size, or count the elements in a loop")
         return size

@@ -80,7 +80,7 @@ def reduce_scatter(x, shards: int | None = None, name: str = ""):
 def broadcast(x, root: int = 0, name: str = ""):
     """Rank root's x, of the same shape and dtype on every rank; eager and traced, with gradients (see all_reduce)."""
     if not errors.is_whole(root):
-        raise errors.TypeMismatch(f"broadcast: root {errors.shown(root)} is no rank", why="ranks are whole numbers from 0")
+        raise errors.TypeMismatch(f"broadcast: root {errors.shown(root)} is no rank", why="ranks are whole numbers from 0", fix="pass 0, or the number of the rank that has the value")
     return _join().graph_broadcast(x, int(root), name)
 
 
@@ -192,7 +192,7 @@ def shard(dataset, shards: int = 8):
     shards = _shards("shard", shards)
     _join()
     if not hasattr(dataset, "__iter__"):
-        raise errors.TypeMismatch(f"shard: {errors.a_type(dataset)} has no batches", why="it must be a Dataset or another iterable of batches")
+        raise errors.TypeMismatch(f"shard: {errors.a_type(dataset)} has no batches", why="each batch is cut into the rows of the ranks", fix="pass a lm.data.Dataset or another iterable of batches")
     return _Shard(dataset, shards)
 
 

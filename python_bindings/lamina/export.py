@@ -22,7 +22,7 @@ def export_c(what, folder, *inputs, name=None, weights="arrays", lengths=None) -
     """
     folder = errors.path_of("export_c", folder, "folder")
     if weights not in ("arrays", "file"):
-        raise errors.InvalidArgument(f"export_c: weights={weights!r} is unknown", where="argument 'weights'", why='it is "arrays" or "file"')
+        raise errors.InvalidArgument(f"export_c: weights={weights!r} is unknown", where="argument 'weights'", why="they are in the source or in a file beside it", fix='pass "arrays" or "file"')
     if name is None:
         name = re.sub(r"\W", "_", os.path.basename(os.path.normpath(folder)))
         name = "_" + name if name[:1].isdigit() else name

@@ -429,11 +429,13 @@ class Layer(Module):
         if len(weights) != len(variables):
             given = "more" if len(weights) > len(variables) else len(weights)
             raise errors.InvalidArgument(f"set_weights: {self.name} has {len(variables)} variables, {given} arrays were given",
-                                         fix="" if variables else "call the layer once, so that its weights exist")
+                                         why="each variable takes one array, in the order of get_weights()",
+                                         fix="pass weights for all of them" if variables else "call the layer once, so that its weights exist")
         for variable, weight in zip(variables, weights):
             shape = tuple(getattr(weight, "shape", None) or _core.constant(weight).shape)
             if shape != tuple(variable.shape):
-                raise errors.InvalidArgument(f"set_weights: {variable.name} has shape {tuple(variable.shape)}, the array has {shape}")
+                raise errors.InvalidArgument(f"set_weights: {variable.name} has shape {tuple(variable.shape)}, the array has {shape}",
+                                             why="arrays come in the order of get_weights()", fix="pass an array of the weight's shape")
         for variable, weight in zip(variables, weights):
             variable.assign(_core.astype(_core.constant(weight), variable.dtype))
 

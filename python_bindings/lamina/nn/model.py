@@ -166,7 +166,7 @@ class Sequential(Model):
         """Appends a layer (or, as the first, an Input)."""
         if isinstance(layer, Symbolic):
             if self._stack or self._input is not None:
-                raise errors.InvalidArgument("Sequential: Input comes first and once")
+                raise errors.InvalidArgument("Sequential: an Input behind another layer", why="it says what the first layer takes", fix="pass one Input, before all layers")
             self._input = self._output = layer
             return
         if not isinstance(layer, Layer):

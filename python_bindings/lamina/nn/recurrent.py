@@ -14,7 +14,7 @@ class _Recurrent(Layer):
     def _make(self, units, *, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, go_backwards, dtype,
               unit_forget_bias=False, reset_after=False):
         if isinstance(units, bool) or not isinstance(units, int):
-            raise errors.TypeMismatch(f"{type(self).__name__}: units {errors.shown(units)} is not an integer")
+            raise errors.TypeMismatch(f"{type(self).__name__}: units {errors.shown(units)} is not an integer", why="it is the length of the state", fix="pass an int: 32")
         self._computed_by("Recurrent", self._kind, units, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer,
                           unit_forget_bias, reset_after, go_backwards, dtype, self.name)
 
