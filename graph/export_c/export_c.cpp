@@ -77,6 +77,10 @@ ir::Graph without_devices(const ir::Graph& g) {
   return to.finish();
 }
 
+struct ExportedC {
+  std::string header, source;
+};
+
 class Exporter {
  public:
   Exporter(std::span<const ExportedFunction> functions, const ExportOptions& options) : functions_(functions), options_(options) {
@@ -323,8 +327,6 @@ class Exporter {
 };
 
 }  // namespace
-
-ExportedC c_code(std::span<const ExportedFunction> functions, const ExportOptions& options) { return Exporter(functions, options).run(); }
 
 void export_c(std::span<const ExportedFunction> functions, const std::string& folder, const ExportOptions& options) {
   Exporter exporter(functions, options);

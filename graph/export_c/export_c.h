@@ -21,12 +21,8 @@ struct ExportOptions {
   std::map<std::string, int64_t> lengths;     // of open dimensions that have names
   std::map<std::string, Variable> variables;  // their names in header and file; others have their own
 };
-struct ExportedC {
-  std::string header, source;
-};
-// The text of both files. Throws invalid_argument for what C code cannot have, with the user's line.
-LAMINA_API ExportedC c_code(std::span<const ExportedFunction> functions, const ExportOptions& options);
-// Writes NAME.h, NAME.c and, if asked for, NAME.safetensors to a folder, which takes the place of the one before at one instant.
+// Writes NAME.h, NAME.c and, if asked for, NAME.safetensors to a folder, which takes the place of the one before at one instant. Throws
+// invalid_argument for what C code cannot have, with the user's line.
 LAMINA_API void export_c(std::span<const ExportedFunction> functions, const std::string& folder, const ExportOptions& options);
 
 }  // namespace lamina

@@ -44,7 +44,6 @@ struct Item {
 
 // What all signatures of a model share.
 struct Shared {
-  std::string constants_name;                // prefix of the arrays
   std::map<std::string, std::string> named;  // function text without its name -> name
   std::vector<std::string> functions;        // definitions, in order
   std::map<DType, std::vector<std::byte>> constants;
