@@ -22,7 +22,7 @@ LAYERS = [
     ["graph/ir"],
     ["graph/ops"],
     ["graph/cost"],
-    ["graph/autodiff", "graph/passes", "graph/codegen"],
+    ["graph/autodiff", "graph/passes"],
     ["graph/compile"],
     ["graph/frontend"],
     ["graph/functions"],
@@ -43,15 +43,12 @@ ONLY = {
 }
 LONG = {    # path: why this file may be longer than its limit
     "kernels/section/validate_blocks.cpp": "one pass over a plan, read top to bottom",
-    "kernels/section/blocks.cpp": "the planner of block plans",
-    "tests/allocations/frontend_test.cpp": "one list of scenarios",
-    "tests/cuda/fake_cublaslt.h": "one library's functions",
 }
 LIMITS = {".h": 300, ".cuh": 400, ".cpp": 600, ".cu": 600, ".py": 600}   # lines
 # Each of these folders that exists must have a README.md of at most README_LINES lines.
 README_LINES = 40
 READMES = """cmake runtime/core runtime/device runtime/cuda runtime/exec runtime/data runtime/io runtime/dist kernels kernels/shared kernels/section
-    kernels/cpu kernels/cuda graph graph/ir graph/ops graph/autodiff graph/passes graph/codegen graph/cost graph/compile graph/frontend graph/functions graph/nn
+    kernels/cpu kernels/cuda graph graph/ir graph/ops graph/autodiff graph/passes graph/cost graph/compile graph/frontend graph/functions graph/nn
     graph/program include/lamina capi tools python_bindings python_bindings/src python_bindings/lamina tests tests/emulated tests/fuzz tests/lint perf docker docs examples""".split()
 # Nothing in the project may refer to the machine it was written on.
 FORBIDDEN = [(re.compile(pattern), why) for pattern, why in [
@@ -230,6 +227,8 @@ def size_rules(files):
         n, limit = text.count("\n"), LIMITS.get(os.path.splitext(path)[1], 10**9)
         if n > limit and path not in LONG:
             bad.append(f"{path}: {n} lines, the limit is {limit}. Fix: split it by topic.")
+        elif n <= limit and path in LONG:
+            bad.append(f"{path}: {n} lines, within the limit of {limit}. Fix: take it out of LONG.")
     return bad
 
 
