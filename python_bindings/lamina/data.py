@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import numbers
 import operator
 import os
@@ -50,12 +51,16 @@ def read_csv(path, delimiter: str = ",", dtype="float32"):
     if len(delimiter) != 1:
         raise errors.InvalidArgument(f"read_csv: delimiter {errors.shown(delimiter)}", why="it is the character between the fields of a line", fix='pass ","')
     path = errors.path_of("read_csv", path)
+
+    def fields(lines):
+        return np.loadtxt(lines, dtype=str, delimiter=delimiter, ndmin=2, comments=None, quotechar='"')
+
     with _reading(path, "a CSV file of numbers"):
         with open(path, newline="", encoding="utf-8-sig") as file:
-            names = [name.strip().strip('"') for name in file.readline().rstrip("\r\n").split(delimiter)]
-            rows = np.loadtxt(file, dtype=str, delimiter=delimiter, ndmin=2, comments=None, quotechar='"')
-        if len(rows) == 0:
-            rows = rows.reshape(0, len(names))
+            head = file.readline()
+            names = [name.strip().strip('"') for name in fields([head])[0].tolist()] if head.strip() else [""]
+            first = next((line for line in file if line.strip()), None)
+            rows = np.empty((0, len(names)), str) if first is None else fields(itertools.chain([first], file))
         if rows.shape[1] != len(names):
             raise ValueError(f"line 1 names {len(names)} columns, the next lines have {rows.shape[1]}")
         kind = _core.dtype(dtype).dtype

@@ -1,5 +1,5 @@
 """Pipelines of datasets: threads that read ahead, order, errors with the item's number, positions, and sources of data."""
-import os, subprocess, sys, threading, time
+import os, subprocess, sys, threading, time, warnings
 
 import numpy as np
 import pytest
@@ -362,6 +362,12 @@ def test_files(tmp_path):
     assert x.shape == (3, 2) and y.numpy().tolist() == [3, 6, -1000] and len(Dataset.from_csv(tmp_path / "t.csv")) == 3
     (tmp_path / "marked.csv").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "t.csv").read_bytes())
     assert lm.data.read_csv(tmp_path / "marked.csv")[0] == names
+    (tmp_path / "quoted.csv").write_text('"a, b",c\n1,2\n')
+    assert lm.data.read_csv(tmp_path / "quoted.csv")[0] == ["a, b", "c"]
+    (tmp_path / "head.csv").write_text("a,b\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert lm.data.read_csv(tmp_path / "head.csv")[1].shape == (0, 2)
     with pytest.raises(KeyError, match="column"):
         Dataset.from_csv(tmp_path / "t.csv", label="z")
     for name, text, say in [("text", "a,b\n1,x\n", "line 2, column 2"), ("ragged", "a,b\n1,2\n3\n", "columns"), ("wide", "a\n1,2\n", "1 columns"), ("empty number", "a\n1\n", None)]:
