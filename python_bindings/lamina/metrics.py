@@ -63,8 +63,9 @@ class Metric:
         self._add(float(value), samples)
 
     def _add(self, value: float, samples: int) -> None:
-        self._sum += value * samples
-        self._count += samples
+        if samples:  # the mean of none is NaN
+            self._sum += value * samples
+            self._count += samples
 
     def result(self) -> float:
         """The mean over all samples so far; NaN before the first."""

@@ -331,7 +331,7 @@ def test_metrics():
     assert lm.metrics.accuracy(np.eye(2, dtype="float32")[[1, 0, 0]], p).item() == pytest.approx(2 / 3)
     mean = lm.metrics.Mean()
     assert np.isnan(mean.result())
-    mean.update(1.0, 1), mean.update(3.0, 3)
+    mean.update(1.0, 1), mean.update(float("nan"), 0), mean.update(3.0, 3)
     assert mean.result() == 2.5
     with pytest.raises(lm.errors.NotFound, match="accuracy"):
         lm.metrics.get("acuracy")
