@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .. import _border, _core, errors
-from .layer import Layer, _shape
+from .layer import CoreLayer, Layer, _shape
 
 
 def _sizes(layer, **named):
@@ -40,7 +40,7 @@ def _of_rank(layer, x, rank):
     return x
 
 
-class _Conv(Layer):
+class _Conv(CoreLayer):
     _weights = ("kernel", "bias")
 
     def _keep(self, kernel_size, strides, padding, dilation_rate, input_shape):
@@ -49,12 +49,6 @@ class _Conv(Layer):
         _padding(self, padding)
         self.kernel_size, self.strides, self.padding = kernel_size, strides, padding
         self.input_shape = _shape(self, input_shape)
-
-    def build(self, input_shape):
-        self._build_core(input_shape)
-
-    def call(self, x):
-        return self._core.call(x)
 
 
 class Conv2D(_Conv):
@@ -137,12 +131,7 @@ class DepthwiseConv2D(_Conv):
                           bias_initializer, dtype, self.name)
 
 
-class _Plain(Layer):
-    def call(self, x):
-        return self._core.call(x)
-
-
-class MaxPool1D(_Plain):
+class MaxPool1D(CoreLayer):
     """The maximum of each window over [n, l, c]; the stride is by default the window's size."""
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
@@ -151,7 +140,7 @@ class MaxPool1D(_Plain):
         self._computed_by("Pool1D", True, pool_size, strides, padding, self.name)
 
 
-class AveragePooling1D(_Plain):
+class AveragePooling1D(CoreLayer):
     """The mean of each window over [n, l, c], without padding; the stride is by default the window's size."""
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
@@ -190,7 +179,7 @@ class GlobalMaxPool1D(Layer):
         return _core.max(_of_rank(self, x, 3), 1, self.keepdims)
 
 
-class UpSampling2D(_Plain):
+class UpSampling2D(CoreLayer):
     """Repeats each pixel: [n, h, w, c] -> [n, h rows, w columns, c] with size = (rows, columns) or a number."""
 
     def __init__(self, size=2, name: str | None = None):
@@ -200,7 +189,7 @@ class UpSampling2D(_Plain):
         self._computed_by("UpSampling2D", size, self.name)
 
 
-class ZeroPadding2D(_Plain):
+class ZeroPadding2D(CoreLayer):
     """Zeros around images. padding: a number, (rows, columns) or ((above, below), (left, right))."""
 
     def __init__(self, padding=1, name: str | None = None):

@@ -484,6 +484,17 @@ class Layer(Module):
         return f"<{type(self).__name__} {self.name}>"
 
 
+class CoreLayer(Layer):
+    """A layer that builds and computes as the C++ layer of _computed_by() does."""
+
+    def build(self, input_shape):
+        if self._weights:
+            self._build_core(input_shape)
+
+    def call(self, x):
+        return self._core.call(x)
+
+
 _fixed_arguments = weakref.WeakKeyDictionary()  # of classes, see _fixed
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 import math
 
 from .. import _border, _core, errors
-from .layer import Layer, _shape
+from .layer import CoreLayer, Layer, _shape
 
 
-class Dense(Layer):
+class Dense(CoreLayer):
     """activation(x @ kernel + bias): x [..., inputs] -> [..., units].
 
     kernel is [inputs, units], bias [units]; both exist from the first call on. activation is a name ("relu", "tanh", "sigmoid", "softmax",
@@ -29,23 +29,14 @@ class Dense(Layer):
         self.input_shape = _shape(self, input_shape)
         self._computed_by("Dense", units, activation, use_bias, kernel_initializer, bias_initializer, dtype, self.name)
 
-    def build(self, input_shape):
-        self._build_core(input_shape)
 
-    def call(self, x):
-        return self._core.call(x)
-
-
-class Flatten(Layer):
+class Flatten(CoreLayer):
     """x [n, a, b, ...] -> [n, a b ...]."""
 
     def __init__(self, name: str | None = None, input_shape=None):
         super().__init__(name=name)
         self.input_shape = _shape(self, input_shape)
         self._computed_by("Flatten", self.name)
-
-    def call(self, x):
-        return self._core.call(x)
 
 
 class Dropout(Layer):
@@ -76,7 +67,7 @@ class Activation(Layer):
         return _core.nn.activation(self.activation, x)
 
 
-class Reshape(Layer):
+class Reshape(CoreLayer):
     """x [n, ...] -> [n, *target_shape]; one length may be -1: it is inferred."""
 
     def __init__(self, target_shape, name: str | None = None):
@@ -85,9 +76,6 @@ class Reshape(Layer):
         for length in self.target_shape:
             errors.in_range("Reshape", "it has the lengths of a row; one may be -1", -1, target_shape=length)
         self._computed_by("Reshape", self.target_shape, self.name)
-
-    def call(self, x):
-        return self._core.call(x)
 
 
 class Lambda(Layer):

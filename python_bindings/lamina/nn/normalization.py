@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from .. import _border, _core
-from .layer import Layer
+from .layer import CoreLayer, Layer
 
 
-class BatchNorm(Layer):
+class BatchNorm(CoreLayer):
     """x [..., c], per channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta.
 
     Training uses the batch's statistics and updates the moving ones: moving = momentum * moving + (1 - momentum) * batch. Otherwise the
@@ -24,14 +24,11 @@ class BatchNorm(Layer):
         self.momentum, self.epsilon = momentum, epsilon
         self._computed_by("BatchNorm", momentum, epsilon, center, scale, dtype, self.name)
 
-    def build(self, input_shape):
-        self._build_core(input_shape)
-
     def call(self, x, training=False):
         return self._core.call(x, bool(training) and self.trainable)
 
 
-class LayerNorm(Layer):
+class LayerNorm(CoreLayer):
     """Normalises each sample to mean 0 and variance 1 over the last axes, then multiplies by gamma and adds beta, which have those axes'
     shape."""
 
@@ -46,14 +43,8 @@ class LayerNorm(Layer):
         self.axis, self.epsilon = axis, epsilon
         self._computed_by("LayerNorm", axis, epsilon, center, scale, dtype, self.name)
 
-    def build(self, input_shape):
-        self._build_core(input_shape)
 
-    def call(self, x):
-        return self._core.call(x)
-
-
-class RMSNorm(Layer):
+class RMSNorm(CoreLayer):
     """x / sqrt(mean of squares over the last axis + epsilon) * scale, Zhang and Sennrich 2019; scale has that axis's length."""
 
     _weights = ("scale",)
@@ -66,14 +57,8 @@ class RMSNorm(Layer):
         self.epsilon = epsilon
         self._computed_by("RMSNorm", epsilon, dtype, self.name)
 
-    def build(self, input_shape):
-        self._build_core(input_shape)
 
-    def call(self, x):
-        return self._core.call(x)
-
-
-class GroupNorm(Layer):
+class GroupNorm(CoreLayer):
     """Normalises each sample of x [n, ..., c] to mean 0 and variance 1 within each of `groups` groups of channels, then multiplies by gamma [c] and adds beta [c]. Wu
     and He 2018. groups=-1: one for each channel."""
 
@@ -87,12 +72,6 @@ class GroupNorm(Layer):
         self._regularize(gamma=gamma_regularizer, beta=beta_regularizer)
         self.groups, self.epsilon = groups, epsilon
         self._computed_by("GroupNorm", groups, epsilon, center, scale, dtype, self.name)
-
-    def build(self, input_shape):
-        self._build_core(input_shape)
-
-    def call(self, x):
-        return self._core.call(x)
 
 
 class Embedding(Layer):

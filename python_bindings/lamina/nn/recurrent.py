@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from .. import _border, _core, errors
-from .layer import Layer
+from .layer import CoreLayer, Layer
 
 
-class _Recurrent(Layer):
+class _Recurrent(CoreLayer):
     _kind, _states = "simple", 1
     _weights = ("kernel", "recurrent_kernel", "bias")
     _read = ("return_sequences", "return_state", "zero_output_for_mask")
@@ -17,9 +17,6 @@ class _Recurrent(Layer):
             raise errors.TypeMismatch(f"{type(self).__name__}: units {errors.shown(units)} is not an integer", why="it is the length of the state", fix="pass an int: 32")
         self._computed_by("Recurrent", self._kind, units, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer,
                           unit_forget_bias, reset_after, go_backwards, dtype, self.name)
-
-    def build(self, input_shape):
-        self._build_core(input_shape)
 
     def run(self, x, mask=None, initial_state=None, sequences=False, zeros=False):
         """(the outputs of all steps in the order of x, or None; the list of final states). zeros: outputs are 0 where the mask is false."""
