@@ -17,16 +17,12 @@ install(FILES "${PROJECT_BINARY_DIR}/LaminaConfig.cmake" "${PROJECT_BINARY_DIR}/
         DESTINATION "${LAMINA_CMAKE_DIR}" COMPONENT cpp)
 
 # The tree of headers that lamina/lamina.h reaches. They include each other by their path from the project's root.
-if(EXISTS "${PROJECT_SOURCE_DIR}/include/lamina")
-  install(DIRECTORY include/lamina/ DESTINATION include/lamina COMPONENT cpp FILES_MATCHING PATTERN "*.h")
-  install(FILES capi/lamina_c.h DESTINATION include/lamina COMPONENT cpp)
-endif()
+install(DIRECTORY include/lamina/ DESTINATION include/lamina COMPONENT cpp FILES_MATCHING PATTERN "*.h")
+install(FILES capi/lamina_c.h DESTINATION include/lamina COMPONENT cpp)
 foreach(folder runtime/core runtime/device runtime/exec runtime/data runtime/io runtime/dist kernels graph/ir graph/ops graph/autodiff graph/passes
                graph/cost graph/compile graph/frontend graph/functions graph/nn graph/program)
-  if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}")
-    install(DIRECTORY ${folder}/ DESTINATION include/lamina/${folder} COMPONENT cpp
-            FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)
-  endif()
+  install(DIRECTORY ${folder}/ DESTINATION include/lamina/${folder} COMPONENT cpp
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)
 endforeach()
 
 if(LAMINA_HAS_PYTHON)

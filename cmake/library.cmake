@@ -16,9 +16,7 @@ list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/(runtime/cuda|kernels/cuda|runtime/di
 if(LAMINA_FUZZ)
   list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/(capi|runtime/data|graph/(nn|export_c))/")  # what reads programs does not need it
 endif()
-if(LAMINA_ISA_SOURCES)
-  list(REMOVE_ITEM LAMINA_SOURCES ${LAMINA_ISA_SOURCES})
-endif()
+list(REMOVE_ITEM LAMINA_SOURCES ${LAMINA_ISA_SOURCES})
 
 # lamina_group(OUT SOURCE ...): one file for up to eight sources of a folder, which includes them. The headers that they share cost more to compile than
 # they do. The file names no path of this clone, so that ccache knows it in another. -DLAMINA_GROUPS=OFF compiles each source by itself.
@@ -81,25 +79,23 @@ if(LAMINA_HAS_CUDA)
   set(LAMINA_CUDA_LIBRARIES lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
 endif()
 
-if(LAMINA_ISA_SOURCES)
-  set(LAMINA_ISA_OPTIMIZATION -O3)
-  if(LAMINA_SANITIZE)
-    set(LAMINA_ISA_OPTIMIZATION -O1)  # a file takes minutes at -O3, and what is looked for is the same
-  endif()
-  foreach(isa IN LISTS LAMINA_ISAS)
-    set(optimization ${LAMINA_ISA_OPTIMIZATION})
-    if(isa STREQUAL "scalar" AND NOT LAMINA_ISAS STREQUAL "scalar")
-      set(optimization -O1)  # no machine of the last ten years runs it, and at -O3 it takes twice as long to compile; the bits are the same
-    endif()
-    add_library(lamina_isa_${isa} OBJECT ${LAMINA_ISA_SOURCES})
-    lamina_library_settings(lamina_isa_${isa})
-    target_compile_definitions(lamina_isa_${isa} PRIVATE LAMINA_ISA=${isa})
-    # errno and floating-point exceptions are not read anywhere; results stay the same, and loops with selects and square roots are vectorized.
-    # Without jump threading: g++ would first compute an activation once per way through its ifs, then all of them for every element (gelu: 2.8 times as long).
-    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} $<$<CXX_COMPILER_ID:GNU>:-fno-thread-jumps> -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:${optimization}>")
-    list(APPEND LAMINA_OBJECT_LIBRARIES lamina_isa_${isa})
-  endforeach()
+set(LAMINA_ISA_OPTIMIZATION -O3)
+if(LAMINA_SANITIZE)
+  set(LAMINA_ISA_OPTIMIZATION -O1)  # a file takes minutes at -O3, and what is looked for is the same
 endif()
+foreach(isa IN LISTS LAMINA_ISAS)
+  set(optimization ${LAMINA_ISA_OPTIMIZATION})
+  if(isa STREQUAL "scalar" AND NOT LAMINA_ISAS STREQUAL "scalar")
+    set(optimization -O1)  # no machine of the last ten years runs it, and at -O3 it takes twice as long to compile; the bits are the same
+  endif()
+  add_library(lamina_isa_${isa} OBJECT ${LAMINA_ISA_SOURCES})
+  lamina_library_settings(lamina_isa_${isa})
+  target_compile_definitions(lamina_isa_${isa} PRIVATE LAMINA_ISA=${isa})
+  # errno and floating-point exceptions are not read anywhere; results stay the same, and loops with selects and square roots are vectorized.
+  # Without jump threading: g++ would first compute an activation once per way through its ifs, then all of them for every element (gelu: 2.8 times as long).
+  target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} $<$<CXX_COMPILER_ID:GNU>:-fno-thread-jumps> -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:${optimization}>")
+  list(APPEND LAMINA_OBJECT_LIBRARIES lamina_isa_${isa})
+endforeach()
 
 # liblamina.so lies in the importable package, where _core finds it beside itself.
 file(WRITE "${PROJECT_BINARY_DIR}/empty.cpp" "")

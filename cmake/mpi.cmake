@@ -1,5 +1,4 @@
 # lamina_mpi: liblamina_mpi.so, which liblamina.so opens for processes that MPI has started. Only it links MPI.
-set(LAMINA_HAS_MPI OFF)
 set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is used
 if(LAMINA_MPI AND NOT LAMINA_SANITIZE)
   if(LAMINA_MPI STREQUAL "AUTO")
@@ -8,7 +7,6 @@ if(LAMINA_MPI AND NOT LAMINA_SANITIZE)
     find_package(MPI REQUIRED COMPONENTS CXX)
   endif()
   if(MPI_CXX_FOUND)
-    set(LAMINA_HAS_MPI ON)
     file(GLOB LAMINA_MPI_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/runtime/dist/mpi/*.cpp")
     add_library(lamina_mpi_objects OBJECT ${LAMINA_MPI_SOURCES})
     lamina_library_settings(lamina_mpi_objects)

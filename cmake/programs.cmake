@@ -1,6 +1,6 @@
 # lamina_bench (Google Benchmark), lamina_wire (perf/gpu), and one program per file of examples/cpp.
 file(GLOB LAMINA_BENCH_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/perf/*.cpp")
-if(LAMINA_BENCHMARKS AND LAMINA_BENCH_SOURCES)
+if(LAMINA_BENCHMARKS)
   find_package(benchmark)
   if(benchmark_FOUND)
     add_executable(lamina_bench ${LAMINA_BENCH_SOURCES})

@@ -1,7 +1,7 @@
 # _core, the Python module, and <build>/python/lamina: links to python_bindings/lamina/* beside _core and liblamina.so.
 file(GLOB LAMINA_PYTHON_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python_bindings/src/*.cpp")
 set(LAMINA_HAS_PYTHON OFF)
-if(LAMINA_PYTHON_SOURCES AND NOT LAMINA_SANITIZE)
+if(NOT LAMINA_SANITIZE)
   if(NOT Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")
     set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python")
   endif()

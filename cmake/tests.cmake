@@ -8,7 +8,7 @@ if(NOT LAMINA_HAS_CUDA)
 endif()
 if(NOT GTest_FOUND)
   message(STATUS "no C++ tests: they need GoogleTest; ./dev setup brings it")
-elseif(LAMINA_TEST_SOURCES)
+else()
   # The cases of ops are run by two programs: here on the CPU, in lamina_emulated by the GPU's kernels.
   set(LAMINA_OP_CASE_SOURCES ${LAMINA_TEST_SOURCES})
   list(FILTER LAMINA_OP_CASE_SOURCES INCLUDE REGEX "/tests/ops/|/tests/source_file\\.cpp")
