@@ -6,12 +6,12 @@ PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")  # and every page of
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
-FILE = re.compile(r"[\w.*-]+(/[\w.*-]+)*\.(py|pyi|h|cuh|cpp|cu|inc|md|sh|json|txt|cmake|toml|svg|lock|Dockerfile)")
+FILE = re.compile(r"[\w.*-]+(/[\w.*-]+)*\.(py|pyi|h|cpp|cu|inc|md|sh|json|txt|cmake|toml|svg|lock|Dockerfile)")
 FOLDER = re.compile(r"[a-z_]+(/[\w*-]+)+")
 ANY_NAME = re.compile(r"^build|(^|[/_.-])([xX]|NAME|FILE|CARD)([_.]|$)|\.\.\.")  # made by the build, or letters that stand for a name
 COMMAND = re.compile(r"\./dev +(\w+)")
 WORDS = ((re.compile(r"\blamina_\w+"), "the build target"), (re.compile(r"\bLAMINA_[A-Z0-9_]+"), "the variable"))
-SOURCES = (".cpp", ".h", ".cu", ".cuh", ".py", ".cmake", ".txt", ".sh", ".in", ".toml")
+SOURCES = (".cpp", ".h", ".cu", ".py", ".cmake", ".txt", ".sh", ".in", ".toml")
 
 
 class Tree:

@@ -44,7 +44,7 @@ ONLY = {
 LONG = {    # path: why this file may be longer than its limit
     "kernels/section/validate_blocks.cpp": "one pass over a plan, read top to bottom",
 }
-LIMITS = {".h": 300, ".cuh": 400, ".cpp": 600, ".cu": 600, ".py": 600}   # lines
+LIMITS = {".h": 300, ".cpp": 600, ".cu": 600, ".py": 600}   # lines
 # Each of these folders that exists must have a README.md of at most README_LINES lines.
 README_LINES = 40
 READMES = """cmake runtime/core runtime/device runtime/cuda runtime/exec runtime/data runtime/io runtime/dist kernels kernels/shared kernels/section
@@ -129,7 +129,7 @@ def include_rules(files):
                                f"Fix: move that code there and declare what you need in a plain header.")
     for path, targets in graph.items():
         a = layer(path)
-        if a is None and path.endswith((".h", ".cuh", ".cpp", ".cu", ".inc")) and not path.startswith(("examples/", "docs/")):
+        if a is None and path.endswith((".h", ".cpp", ".cu", ".inc")) and not path.startswith(("examples/", "docs/")):
             bad.append(f"{path}: under no listed folder. Fix: move it into one, or add the folder to LAYERS.")
         for target in targets:
             b = layer(target)
