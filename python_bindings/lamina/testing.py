@@ -31,10 +31,10 @@ def assert_graph_matches_eager(fn, *args, rtol: float = 1e-5, atol: float = 0.0,
             if x is not y and x != y:
                 raise AssertionError(f"result {i} is {x!r} eagerly and {y!r} as a graph")
             continue
-        x, y = np.asarray(x), np.asarray(y)
-        if x.dtype != y.dtype or x.shape != y.shape:
-            raise AssertionError(f"result {i} is {x.dtype}{x.shape} eagerly and {y.dtype}{y.shape} as a graph")
-        if x.dtype.kind != "f":
+        (x, dtype), (y, other) = _array(x), _array(y)
+        if dtype != other or x.shape != y.shape:
+            raise AssertionError(f"result {i} is {dtype}{x.shape} eagerly and {other}{y.shape} as a graph")
+        if x.dtype.kind not in "fc":
             same = np.array_equal(x, y)
         else:
             finite = np.abs(x[np.isfinite(x)])
@@ -43,6 +43,16 @@ def assert_graph_matches_eager(fn, *args, rtol: float = 1e-5, atol: float = 0.0,
         if not same:
             raise AssertionError(f"result {i} differs: {_core.constant(x)} eagerly, {_core.constant(y)} as a graph")
     return eager
+
+
+def _array(x):
+    """x as NumPy's array, and the name of its dtype. NumPy has no bfloat16: the array is float32 then."""
+    import numpy as np
+
+    if getattr(x, "dtype", None) == _core.bfloat16:
+        return np.asarray(_core.astype(x, "float32")), "bfloat16"
+    array = np.asarray(x)
+    return array, array.dtype.name
 
 
 def _outline(node):

@@ -344,3 +344,14 @@ def test_without_order():
     for call in (lambda: z < z, lambda: lm.max(z), lambda: lm.sort(z), lambda: lm.argmax(z), lambda: lm.maximum(z, z), lambda: lm.floor(z), lambda: round(z, 2), lambda: lm.relu(z), lambda: lm.softmax(z)):
         with pytest.raises(lm.errors.TypeMismatch):
             call()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "complex128"])
+def test_the_check_of_graphs_allows_a_tolerance_in_every_dtype(dtype):
+    def off_by(share):
+        return lambda x: x + lm.astype(share if lm.executing_eagerly() else 0.0, dtype)
+
+    x = lm.astype(lm.constant([1.0, 2.0]), dtype)
+    lm.testing.assert_graph_matches_eager(off_by(0.01), x, rtol=0.02)
+    with pytest.raises(AssertionError, match="differs"):
+        lm.testing.assert_graph_matches_eager(off_by(0.5), x, rtol=0.02)
