@@ -33,20 +33,10 @@ class Net(lm.nn.Model):
         return self.head(x)
 
 
-def trainer(layers, batch, optimizer, dtype="float32"):
-    """(step, feed, net): step(*feed()) draws a batch, trains on it and returns the loss. The weights begin the same in both dtypes."""
-    random = np.random.default_rng(3)
-    lm.random.set_seed(7)
-    net, loss = Net(layers, 64, "float32"), lm.losses.SparseCrossEntropy(from_logits=True)
-    if dtype != "float32":
-        net(lm.zeros([1, 784]))
-        start, net = [v.numpy() for v in net.trainable_variables], Net(layers, 64, dtype)
-        net(lm.zeros([1, 784], dtype))
-        for v, w in zip(net.trainable_variables, start, strict=True):
-            v.assign(w.astype(dtype))
-    rule = optimizer()
+def training_step(net, rule):
+    """step(x, y) trains on a batch and returns the loss; not traced."""
+    loss = lm.losses.SparseCrossEntropy(from_logits=True)
 
-    @lm.function
     def step(x, y):
         with lm.GradientTape() as tape:
             cost = loss(y, net(x))
@@ -54,10 +44,25 @@ def trainer(layers, batch, optimizer, dtype="float32"):
         rule.apply_gradients(zip(tape.gradient(cost, variables), variables))
         return cost
 
+    return step
+
+
+def trainer(layers, batch, optimizer, dtype="float32"):
+    """(step, feed, net): step(*feed()) draws a batch, trains on it and returns the loss. The weights begin the same in both dtypes."""
+    random = np.random.default_rng(3)
+    lm.random.set_seed(7)
+    net = Net(layers, 64, "float32")
+    if dtype != "float32":
+        net(lm.zeros([1, 784]))
+        start, net = [v.numpy() for v in net.trainable_variables], Net(layers, 64, dtype)
+        net(lm.zeros([1, 784], dtype))
+        for v, w in zip(net.trainable_variables, start, strict=True):
+            v.assign(w.astype(dtype))
+
     def feed():
         return lm.constant(random.standard_normal((batch, 784)).astype("float32")), lm.constant(random.integers(0, 10, batch))
 
-    return step, feed, net
+    return lm.function(training_step(net, optimizer())), feed, net
 
 
 def clear_rows(x, weights, count):

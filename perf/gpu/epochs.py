@@ -11,20 +11,14 @@ import argparse, json, sys, time
 import numpy as np
 
 import lamina as lm
-from check import Net
+from check import Net, training_step
 
 
 def epoch_of(layers):
-    """(epoch, variables): epoch(xs, ys) trains on each batch and returns the losses."""
+    """(epoch, step, net): epoch(xs, ys) trains on each batch and returns the losses, step(x, y) on one."""
     lm.random.set_seed(7)
-    net, loss, rule = Net(layers, 64), lm.losses.SparseCrossEntropy(from_logits=True), lm.optim.SGD(0.003)
-
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x))
-        variables = net.trainable_variables
-        rule.apply_gradients(zip(tape.gradient(cost, variables), variables))
-        return cost
+    net = Net(layers, 64)
+    step = training_step(net, lm.optim.SGD(0.003))
 
     @lm.function
     def epoch(xs, ys):
