@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 
 from . import _border, _core as _c, _elsewhere, errors
-from ._core import Tensor, Variable
-from .numeric import _is_complex, cross as cross, matrix_transpose as matrix_transpose, trace as _trace, vecdot as vecdot
+from .numeric import _is_complex, _tensor, cross as cross, matrix_transpose as matrix_transpose, trace as _trace, vecdot as vecdot
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer",
@@ -28,10 +27,6 @@ def _matrix(name, x, square=False):
     if square and None not in x.shape[-2:] and x.shape[-1] != x.shape[-2]:
         raise errors.InvalidArgument(f"{name}: {_type(x)} is not square", why=f"it has {x.shape[-2]} rows and {x.shape[-1]} columns", fix="pass as many rows as columns")
     return x
-
-
-def _tensor(x):
-    return x.read() if isinstance(x, Variable) else x if isinstance(x, Tensor) else _c.constant(x)
 
 
 def _floating(name, x):

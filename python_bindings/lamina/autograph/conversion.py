@@ -168,12 +168,7 @@ def converted(callable_):
     if isinstance(callable_, (type, types.BuiltinFunctionType, _core.Function)):
         if isinstance(getattr(callable_, "__self__", None), dict):
             return lookup(callable_)
-        try:
-            return runtime.BUILTINS.get(callable_, callable_)
-        except TypeError:
-            return callable_
-    call = getattr(type(callable_), "__call__", None)
-    if isinstance(call, types.FunctionType):
+    elif isinstance(call := getattr(type(callable_), "__call__", None), types.FunctionType):
         made = converted_function(call)
         return callable_ if made is call else types.MethodType(made, callable_)
     try:
