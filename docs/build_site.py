@@ -83,7 +83,8 @@ def members(cls, public: set) -> str:
 
 def entry(name: str, value, public: set) -> str:
     if isinstance(value, type):
-        bases = ", ".join(f"{{py:class}}`{base.__name__}`" for base in value.__bases__ if base in public)
+        above = [base for base in value.__bases__ if base in public] or [base for base in value.__mro__[1:] if base in public][:1]
+        bases = ", ".join(f"{{py:class}}`{base.__name__}`" for base in above)
         body = (f"A subclass of {bases}.\n\n" if bases else "") + text_of(value, name) + "\n\n" + members(value, public)
         error = issubclass(value, BaseException)
         return directive("py:exception" if error else "py:class", name + ("" if error else signature(value)), body, 0)
