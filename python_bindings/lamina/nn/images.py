@@ -149,14 +149,16 @@ class AveragePooling1D(CoreLayer):
         self._computed_by("Pool1D", False, pool_size, strides, padding, self.name)
 
 
-class GlobalAveragePool1D(Layer):
-    """The mean over each sequence, or over its steps where mask (bool [n, l]) is true: [n, l, c] -> [n, c]."""
-
-    supports_masking = None
-
+class _Global(Layer):
     def __init__(self, keepdims: bool = False, name: str | None = None):
         super().__init__(name=name)
         self.keepdims = keepdims
+
+
+class GlobalAveragePool1D(_Global):
+    """The mean over each sequence, or over its steps where mask (bool [n, l]) is true: [n, l, c] -> [n, c]."""
+
+    supports_masking = None
 
     def compute_mask(self, inputs, mask=None):
         return None
@@ -168,12 +170,8 @@ class GlobalAveragePool1D(Layer):
         return _core.sum(x * counted, 1, self.keepdims) / _core.maximum(_core.sum(counted, 1, self.keepdims), 1.0)
 
 
-class GlobalMaxPool1D(Layer):
+class GlobalMaxPool1D(_Global):
     """The maximum of each sequence: [n, l, c] -> [n, c]."""
-
-    def __init__(self, keepdims: bool = False, name: str | None = None):
-        super().__init__(name=name)
-        self.keepdims = keepdims
 
     def call(self, x):
         return _core.max(_of_rank(self, x, 3), 1, self.keepdims)
@@ -201,45 +199,35 @@ class ZeroPadding2D(CoreLayer):
         self._computed_by("ZeroPadding2D", padding, self.name)
 
 
-class MaxPool2D(Layer):
-    """The maximum of each window over [n, h, w, c]; strides default to the window's size."""
-
+class _Pool2D(Layer):
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
         _keep_window(self, pool_size, strides, padding)
+
+
+class MaxPool2D(_Pool2D):
+    """The maximum of each window over [n, h, w, c]; strides default to the window's size."""
 
     def call(self, x):
         return _core.max_pool2d(x, self.pool_size, self.strides, self.padding)
 
 
-class AveragePooling2D(Layer):
+class AveragePooling2D(_Pool2D):
     """The mean of each window over [n, h, w, c], without padding; strides default to the window's size."""
-
-    def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
-        super().__init__(name=name)
-        _keep_window(self, pool_size, strides, padding)
 
     def call(self, x):
         return _core.avg_pool2d(x, self.pool_size, self.strides, self.padding)
 
 
-class GlobalAveragePool2D(Layer):
+class GlobalAveragePool2D(_Global):
     """The mean over each image: [n, h, w, c] -> [n, c]."""
-
-    def __init__(self, keepdims: bool = False, name: str | None = None):
-        super().__init__(name=name)
-        self.keepdims = keepdims
 
     def call(self, x):
         return _core.mean(_of_rank(self, x, 4), (1, 2), self.keepdims)
 
 
-class GlobalMaxPool2D(Layer):
+class GlobalMaxPool2D(_Global):
     """The maximum of each image: [n, h, w, c] -> [n, c]."""
-
-    def __init__(self, keepdims: bool = False, name: str | None = None):
-        super().__init__(name=name)
-        self.keepdims = keepdims
 
     def call(self, x):
         return _core.max(_of_rank(self, x, 4), (1, 2), self.keepdims)
