@@ -56,12 +56,17 @@ def _narrowed(y, x):
     return _c.astype(y, x.dtype) if _is_half(x) else y
 
 
-def _axis(name, x, axis):
-    """The axis counted from the front, and its length, which must be known."""
+def _axis_of(name, x, axis):
+    """The axis counted from the front."""
     n = x.ndim
     if not -n <= axis < n:
         raise errors.InvalidArgument(f"{name}: axis {axis} is out of range for a tensor of {n} axes", why="axes count from 0, or from -1 at the end", fix=f"pass an axis from {-n} to {n - 1}" if n else "pass a tensor with axes")
-    axis %= n
+    return axis % n
+
+
+def _axis(name, x, axis):
+    """The axis counted from the front, and its length, which must be known."""
+    axis = _axis_of(name, x, axis)
     if x.shape[axis] is None:
         raise errors.InvalidArgument(f"{name}: the length of axis {axis} is open", why="how many steps there are follows from it", fix="give the axis a length in the input_signature")
     return axis, x.shape[axis]
@@ -163,9 +168,7 @@ def diff(x, n: int = 1, axis: int = -1, prepend=None, append=None):
     x = _tensor(x)
     if not isinstance(n, int) or n < 0:
         raise errors.InvalidArgument(f"diff: n is {n}", why="it is how often differences are taken", fix="pass 0 or more")
-    if not -x.ndim <= axis < x.ndim:
-        _axis("diff", x, axis)
-    at = axis % x.ndim
+    at = _axis_of("diff", x, axis)
     ends = [None if e is None else e if isinstance(e, (Tensor, Variable)) else _c.constant(e, x.dtype) for e in (prepend, append)]
     ends = [None if e is None else _c.broadcast_to(e, [1 if i == at else d for i, d in enumerate(x.shape)]) if e.ndim == 0 else e for e in ends]
     if ends[0] is not None or ends[1] is not None:

@@ -5,7 +5,7 @@ import math
 import operator
 
 from . import _border, _core as _c, errors
-from .numeric import _GRAIN, _axis, _floating, _fractions, _is_complex, _is_floating, _narrowed, _pair, _part, _tensor, _widened, _without, associative_scan, cumprod
+from .numeric import _GRAIN, _axis, _axis_of, _floating, _fractions, _is_complex, _is_floating, _narrowed, _pair, _part, _tensor, _widened, _without, associative_scan, cumprod
 
 __all__ = [
     "atleast_1d", "atleast_2d", "average", "corrcoef", "cov", "cummax", "cummin", "deg2rad", "digitize", "heaviside", "hstack", "interp", "log_sigmoid", "logcumsumexp", "logit", "logspace", "nan_to_num",
@@ -308,13 +308,6 @@ def rot90(x, k: int = 1, axes=(0, 1)):
     if k == 2:
         return _c.flip(_c.flip(x, first), second)
     return x if k == 0 else _c.swapaxes(_c.flip(x, second), first, second) if k == 1 else _c.flip(_c.swapaxes(x, first, second), second)
-
-
-def _axis_of(name, x, axis):
-    """The axis counted from the front; its length may be open."""
-    if not -x.ndim <= axis < x.ndim:
-        _axis(name, x, axis)
-    return axis % x.ndim
 
 
 _border.guard(globals())
