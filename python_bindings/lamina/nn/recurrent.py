@@ -18,7 +18,7 @@ class _Recurrent(CoreLayer):
         self._computed_by("Recurrent", self._kind, units, activation, recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer,
                           unit_forget_bias, reset_after, go_backwards, dtype, self.name)
 
-    def run(self, x, mask=None, initial_state=None, sequences=False, zeros=False):
+    def _over_time(self, x, mask=None, initial_state=None, sequences=False, zeros=False):
         """(the outputs of all steps in the order of x, or None; the list of final states). zeros: outputs are 0 where the mask is false."""
         if initial_state is not None and not isinstance(initial_state, (tuple, list)):
             initial_state = [initial_state]
@@ -29,7 +29,7 @@ class _Recurrent(CoreLayer):
         return None if mask is None or not self.return_sequences else _core.flip(mask, 1) if self.go_backwards else mask
 
     def call(self, x, mask=None, initial_state=None):
-        sequence, state = self.run(x, mask, initial_state, self.return_sequences, self.zero_output_for_mask)
+        sequence, state = self._over_time(x, mask, initial_state, self.return_sequences, self.zero_output_for_mask)
         if self.return_sequences and self.go_backwards:
             sequence = _core.flip(sequence, 1)
         y = sequence if self.return_sequences else state[0]
@@ -139,7 +139,7 @@ class Bidirectional(Layer):
             try:
                 if not layer.built:
                     layer._build_once((x,), {})
-                sequence, final = layer.run(x, mask, state, layer.return_sequences, zeros=True)
+                sequence, final = layer._over_time(x, mask, state, layer.return_sequences, zeros=True)
             finally:
                 _core.profiler._leave()
             outputs.append(sequence if layer.return_sequences else final[0])
