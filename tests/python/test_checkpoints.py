@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lamina as lm
+from compared import equal
 
 LONG = os.environ.get("LAMINA_TEST_LONG") == "1"
 
@@ -27,10 +28,6 @@ def digits():
 
 def state(net):
     return [v.numpy() for v in (*net.variables, *net.optimizer.variables)]
-
-
-def equal(a, b):
-    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b))
 
 
 class Stop(lm.nn.Callback):

@@ -15,6 +15,7 @@ import elementwise_rows
 import lamina as lm
 import random_programs
 from exported import STRICT, Code, compilers
+from training_steps import training_step
 
 LONG = bool(os.environ.get("LAMINA_TEST_LONG"))
 ROOT = pathlib.Path(__file__).parents[2]
@@ -53,16 +54,7 @@ def digits_net(layers):
 
 
 def training(net, optimizer):
-    loss = lm.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    @lm.function
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x, training=True))
-        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-        return cost
-
-    return step
+    return lm.function(training_step(net, optimizer))
 
 
 def batch(rng, size=20):

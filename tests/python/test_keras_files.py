@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lamina as lm
+from compared import equal
 from keras_nets import attention, keras_opens, masked, merged, more_images, recurrent, regularized, with_keras
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed: ./dev setup installs it, pip install lamina[keras] too")
@@ -34,10 +35,6 @@ def outputs(net, inputs):
 
 def weights(net):
     return [array(v.read()) for v in net.variables]
-
-
-def equal(a, b):
-    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b))
 
 
 def close(a, b, tolerance=2e-6):

@@ -9,6 +9,7 @@ import pytest
 
 import lamina as lm
 from built import BUILD
+from training_steps import training_step
 
 PROGRAM = """
 import sys, numpy as np, lamina as lm
@@ -107,15 +108,9 @@ LAYERS = {"dense": lambda: [lm.nn.Dense(16, "relu")], "statistics": lambda: [lm.
 @pytest.mark.parametrize("layers", LAYERS)
 def test_a_data_parallel_step_is_modelled_as_its_function(layers, rows):
     net = lm.nn.Sequential([*LAYERS[layers](), lm.nn.Dense(2)])
-    x, y, sgd, loss = lm.ones((rows, 6)), lm.zeros(rows, dtype="int32"), lm.optim.SGD(0.1), lm.losses.SparseCrossEntropy(from_logits=True)
+    x, y = lm.ones((rows, 6)), lm.zeros(rows, dtype="int32")
     net(x)
-
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x, training=True))
-        sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-        return cost
-
+    step = training_step(net, lm.optim.SGD(0.1))
     parallel = lm.distributed.data_parallel(step)
     around = lm.function(lambda x, y: parallel(x, y))
     float(around(x, y))  # has a graph that is cut already

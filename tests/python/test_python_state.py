@@ -7,16 +7,9 @@ import numpy as np
 import pytest
 
 import lamina as lm
+from compared import plain
 
 c = lm.constant
-
-
-def plain(x):
-    if isinstance(x, (lm.Tensor, lm.Variable)):
-        return x.numpy().tolist()
-    if isinstance(x, dict):
-        return {k: plain(v) for k, v in x.items()}
-    return [plain(v) for v in x] if isinstance(x, (list, tuple)) else x
 
 
 def carried(fn, *calls):

@@ -7,18 +7,11 @@ import sys
 import pytest
 
 import lamina as lm
+from compared import plain
 from state_programs import CALLS, Program
 
 LONG = bool(os.environ.get("LAMINA_TEST_LONG"))
 SEEDS = 3000 if LONG else 150
-
-
-def plain(x):
-    if isinstance(x, (lm.Tensor, lm.Variable)):
-        return x.numpy().tolist()
-    if isinstance(x, dict):
-        return {k: plain(v) for k, v in x.items()}
-    return [plain(v) for v in x] if isinstance(x, (list, tuple)) else x
 
 
 def loaded(text, path):

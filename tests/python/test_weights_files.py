@@ -8,6 +8,7 @@ import pytest
 import safetensors.numpy as safetensors
 
 import lamina as lm
+from compared import equal
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 
@@ -20,10 +21,6 @@ def model():
 
 def values(net):
     return [v.numpy() for v in net.variables]
-
-
-def equal(a, b):
-    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
