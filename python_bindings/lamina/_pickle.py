@@ -99,6 +99,18 @@ def _schedule(schedule):
     return schedule_of, (function,)
 
 
+def own_loss(kind, base, args, kwargs):
+    made = kind.__new__(kind)
+    base.__init__(made, *args, **kwargs)
+    return made
+
+
+def _own_loss(loss):
+    """Of a class that is derived from Loss or another loss."""
+    base = next(kind for kind in type(loss).__mro__ if kind in vars(_core.losses).values())
+    return own_loss, (type(loss), base, *(((loss.name,), {}) if base is _core.losses.Loss else ((), _parameters(loss)))), vars(loss)
+
+
 def _loss(loss):
     if type(loss) is _core.losses.Loss:
         return made, ("losses", "Loss", (loss.name,), {})
@@ -170,6 +182,7 @@ for _type, _reduce in {
     **{kind: _schedule for kind in vars(_core.schedules).values() if isinstance(kind, type)},
 }.items():
     copyreg.pickle(_type, _reduce)
+_core.losses.Loss.__reduce__ = _own_loss  # of types that are not in the table
 
 
 # --- errors that name the layer ---

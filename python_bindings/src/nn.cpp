@@ -151,20 +151,54 @@ void bind_loss(nb::module_& m, const char* name, const char* doc) {
       .def("__init__", [](L* self, bool from_logits) { new (self) L(from_logits); }, nb::arg("from_logits") = false);
 }
 
+// Whether the loss is of a Python class that defines call(y_true, y_pred), the loss of each sample.
+bool is_own(nb::handle loss) { return nb::hasattr(loss.type(), "call"); }
+
+// A loss by name; one of a Python class has any name, by default the class's.
+void make_loss(nb::pointer_and_handle<losses::Loss> self, const std::optional<std::string>& name) {
+  const nb::handle type = self.h.type();
+  if (is_own(self.h)) {
+    new (self.p) losses::Loss(name ? *name : nb::cast<std::string>(type.attr("__name__")), losses::Loss::PerSample());
+  } else if (name) {
+    new (self.p) losses::Loss(*name);
+  } else if (type.is(nb::type<losses::Loss>())) {
+    throw_type_error("Loss: the argument 'name' is missing", "it says which loss it is",
+                     "pass a name such as \"mse\", or derive a class with call(self, y_true, y_pred)");
+  } else {
+    throw_type_error(cat(nb::cast<std::string>(type.attr("__name__")), " does not define call()"), "a loss is computed by it",
+                     "define call(self, y_true, y_pred), which returns the loss of each sample");
+  }
+}
+
+Tensor per_sample(nb::handle loss, nb::handle y, nb::handle p) {
+  if (!is_own(loss)) return instance<losses::Loss>(loss).per_sample(to_operand(y), to_operand(p));
+  const auto argument = [](nb::handle value) { return nb::steal(wrap_argument(to_operand(value).resolve())); };
+  const nb::object given = nb::module_::import_("lamina._callee").attr("callee")(loss.attr("call"))(argument(y), argument(p));
+  if (given.is_none())
+    throw_type_error(cat(nb::cast<std::string>(loss.type().attr("__name__")), ".call() gave None"),
+                     "it gives the loss of each sample, a tensor", "return it");
+  return to_tensor(given);
+}
+
 void bind_losses(nb::module_& root) {
   nb::module_ m = root.def_submodule("losses");
-  nb::class_<losses::Loss>(m, "Loss", nb::is_weak_referenceable(), "The mean of a loss over samples: loss(y_true, y_pred).")
-      .def(
-          "__init__", [](losses::Loss* self, const std::string& name) { new (self) losses::Loss(name); }, nb::arg("name"))
+  nb::class_<losses::Loss>(
+      m, "Loss", nb::is_weak_referenceable(),
+      "The mean of a loss over samples: loss(y_true, y_pred). A class derived from it defines call(y_true, y_pred), the loss of "
+      "each sample.")
+      .def("__init__", make_loss, nb::arg("name") = nb::none())
       .def_prop_ro("name", [](const losses::Loss& l) { return l.name(); })
       .def_prop_ro("_parameters", [](const losses::Loss& l) { return l.parameters(); })
       .def(
-          "__call__", [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l(to_operand(y), to_operand(p))); },
+          "__call__",
+          [](nb::handle l, nb::handle y, nb::handle p) {
+            return to_python(is_own(l) ? mean(Operand(per_sample(l, y, p), CallSite()))
+                                       : instance<losses::Loss>(l)(to_operand(y), to_operand(p)));
+          },
           nb::arg("y_true"), nb::arg("y_pred"))
       .def(
-          "per_sample",
-          [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l.per_sample(to_operand(y), to_operand(p))); },
-          nb::arg("y_true"), nb::arg("y_pred"), "The loss of each sample, over the last axis of the predictions: [..., c] -> [...].");
+          "per_sample", [](nb::handle l, nb::handle y, nb::handle p) { return to_python(per_sample(l, y, p)); }, nb::arg("y_true"),
+          nb::arg("y_pred"), "The loss of each sample, over the last axis of the predictions: [..., c] -> [...].");
   bind_loss<losses::SparseCrossEntropy>(
       m, "SparseCrossEntropy",
       "Mean cross entropy of labels [n] or [n, 1] (any numeric dtype, fractions are cut off) and predictions [n, classes].\n\n"

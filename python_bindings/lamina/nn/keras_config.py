@@ -345,7 +345,7 @@ class Writer:
         if not isinstance(loss, losses_module.Loss):
             return _function(_function_name("the loss", loss))
         name = table.LOSS_ALIASES.get(loss.name, loss.name)
-        if name not in _LOSS_OF:
+        if name not in _LOSS_OF or hasattr(loss, "call"):
             raise Unfit(f"the loss '{loss.name}' is none of lm.losses")
         cls, given = _LOSS_OF[name], loss._parameters
         config = {key: given.get(key, 1.0 if key == "delta" else 0) for key in table.LOSSES[cls][1]}
