@@ -131,7 +131,10 @@ Tensor Tensor::with(Strength strength) const {
   if (!data_ || data_->strength == strength) return *this;
   auto data = std::make_shared<TensorData>(*data_);
   data->strength = strength;
-  return Tensor(std::shared_ptr<const TensorData>(std::move(data)));
+  const Tensor out(std::shared_ptr<const TensorData>(std::move(data)));
+  if (!is_symbolic() && !Trace::current() && recording() && !is_complex(dtype()))  // tapes know a tensor by its address
+    record_op(ops::def::reshape, ir::make_attrs(ops::ShapeAttrs{shape()}), std::span(this, 1), std::span(&out, 1), {}, CallSite());
+  return out;
 }
 
 Tensor Tensor::alias(CallSite at) const {

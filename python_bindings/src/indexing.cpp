@@ -104,7 +104,7 @@ void bind_at(nb::module_& m) {
 }  // namespace
 
 PyObject* index_with(const Operand& x, PyObject* key) noexcept {
-  return guarded([&] { return wrap(index(x, index_parts(key))); });
+  return guarded([&] { return wrap_like(index(x, index_parts(key)), {&x}); });
 }
 
 void bind_indexing(nb::module_& module) {

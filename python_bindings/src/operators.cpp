@@ -8,11 +8,6 @@
 
 namespace lamina::python {
 
-Tensor as_number(Tensor t) {
-  const DType d = t.dtype();
-  return t.rank() == 0 && (d == DType::i32 || d == DType::i64 || d == DType::f32) ? t.with(Strength::number) : t;
-}
-
 void refuse_open_length(PyObject* a, PyObject* b) {
   if (a != Py_None) std::swap(a, b);
   if (a == Py_None && is_tensor(b) && as_tensor(b).is_symbolic())
@@ -38,7 +33,7 @@ PyObject* divmod_slot(PyObject* a, PyObject* b) {
 }
 
 PyObject* identity_slot(PyObject* a) {
-  return guarded([&] { return wrap(to_operand(a).resolve()); });
+  return guarded([&] { return wrap_argument(to_operand(a).resolve()); });
 }
 
 namespace {
@@ -60,7 +55,7 @@ Tensor to_multiples(const Tensor& t, int zeros) {
 }  // namespace
 
 nb::object rounded(const Operand& x, nb::handle digits) {
-  if (digits.is_none()) return to_python(x.is_number() ? as_number(round(x)) : round(x));
+  if (digits.is_none()) return nb::steal(wrap_like(round(x), {&x}));
   const int places = nb::cast<int>(digits);
   const Tensor t = x.resolve();
   if (!has_gradients(t.dtype())) return to_python(places >= 0 || t.dtype() == DType::boolean ? t : to_multiples(t, -places));

@@ -5,8 +5,6 @@
 
 namespace lamina::python {
 
-// Numbers that a graph computes in place of Python's (Strength::number): what arithmetic makes of such numbers are some, too.
-Tensor as_number(Tensor t);
 // Throws if one is a tensor of a graph and the other None, as an open length is in its shape.
 void refuse_open_length(PyObject* a, PyObject* b);
 // a OP b, where one is a Tensor or Variable. NotImplemented if the other is no number or array, so that Python tries its operator.
@@ -27,14 +25,14 @@ PyObject* binary_slot(PyObject* a, PyObject* b) {
       Unlock unlock({&*left, &*right});
       result = op(*left, *right);
     }
-    return wrap(left->is_number() && right->is_number() ? as_number(std::move(result)) : std::move(result));
+    return wrap_like(std::move(result), {&*left, &*right});
   });
 }
 template <Tensor (*op)(const Operand&)>
 PyObject* unary_slot(PyObject* a) {
   return guarded([&] {
     const Operand x = to_operand(a);
-    return wrap(x.is_number() ? as_number(op(x)) : op(x));
+    return wrap_like(op(x), {&x});
   });
 }
 Tensor matrix_product(const Operand& a, const Operand& b);

@@ -21,12 +21,22 @@ int axis_or_flat(Operand& x, nb::handle axis) {
   return 0;
 }
 
+template <class F>
+TensorObject of_array(const Operand& x, F&& f) {
+  Tensor result;
+  {
+    Unlock unlock({&x});
+    result = f();
+  }
+  return nb::steal<TensorObject>(wrap_like(std::move(result), {&x}));
+}
+
 using Reduce = Tensor (*)(const Operand&, const AxesOrAll&, bool);
 template <Reduce op>
 TensorObject reduce(nb::handle x, nb::handle axis, bool keepdims, nb::handle dtype, nb::handle out) {
   const Operand operand = given(x, dtype, out);
   const AxesOrAll axes = to_axes_or_all(axis);
-  return unlocked({&operand}, [&] { return op(operand, axes, keepdims); });
+  return of_array(operand, [&] { return op(operand, axes, keepdims); });
 }
 template <Reduce op>
 TensorObject choose(nb::handle x, nb::handle axis, bool keepdims, nb::handle out) {
@@ -38,7 +48,7 @@ TensorObject spread(nb::handle x, nb::handle axis, bool keepdims, NumberArgument
   const double ddof = to_number(less);
   const Operand operand = given(x, dtype, out);
   const AxesOrAll axes = to_axes_or_all(axis);
-  return unlocked({&operand}, [&] { return op(operand, axes, keepdims, ddof); });
+  return of_array(operand, [&] { return op(operand, axes, keepdims, ddof); });
 }
 using Place = Tensor (*)(const Operand&, int, bool);
 template <Place op>
@@ -83,7 +93,7 @@ void bind_reductions(nb::module_& m) {
       [](nb::handle x, nb::handle axis, nb::handle dtype, nb::handle out) {
         Operand operand = given(x, dtype, out);
         const int along = axis_or_flat(operand, axis);
-        return unlocked({&operand}, [&] { return cumsum(operand, along); });
+        return of_array(operand, [&] { return cumsum(operand, along); });
       },
       last, nb::kw_only(), dtype, out, "As lm.cumsum, called like the method of NumPy\'s arrays.");
 }

@@ -51,6 +51,16 @@ class PauseContext {
   std::vector<std::unique_ptr<GradientTape::Pause>> pauses_;
 };
 
+// A tensor as it is: tapes know it by its address.
+Tensor target_of(nb::handle t) { return is_tensor(t.ptr()) ? as_tensor(t.ptr()) : to_tensor(t); }
+
+// The gradient by a source, an array of the host if that is one.
+nb::object gradient_of(nb::handle source, Tensor gradient) {
+  if (!gradient.defined() || !is_tensor(source.ptr())) return to_python(std::move(gradient));
+  const Operand by(as_tensor(source.ptr()), CallSite());
+  return nb::steal(wrap_like(std::move(gradient), {&by}));
+}
+
 std::vector<Source> sources_of(nb::handle sources, const char* what) {
   std::vector<Source> by;
   map_nested(sources, what, [&](nb::handle s) {
@@ -82,7 +92,7 @@ nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, n
                                               .fix = "pass \"none\" or \"zero\""});
   std::vector<Tensor> targets, cotangents;
   map_nested(target, "gradient", [&](nb::handle t) {
-    targets.push_back(to_tensor(t));
+    targets.push_back(target_of(t));
     return nb::none();
   });
   const std::vector<Source> by = sources_of(sources, "gradient");
@@ -100,14 +110,14 @@ nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, n
     if (!gradients[i].defined())
       gradients[i] = zeros_like(by[i].variable ? Operand(*by[i].variable, CallSite()) : Operand(by[i].tensor, CallSite()));
   size_t next = 0;
-  return map_nested(sources, "gradient", [&](nb::handle) { return to_python(std::move(gradients[next++])); });
+  return map_nested(sources, "gradient", [&](nb::handle s) { return gradient_of(s, std::move(gradients[next++])); });
 }
 
 nb::object jacobian(GradientTape& tape, nb::handle target, nb::handle sources) {
-  const Tensor of = to_tensor(target);
+  const Tensor of = target_of(target);
   std::vector<Tensor> all = tape.jacobian(of, sources_of(sources, "jacobian"), CallSite());
   size_t next = 0;
-  return map_nested(sources, "jacobian", [&](nb::handle) { return to_python(std::move(all[next++])); });
+  return map_nested(sources, "jacobian", [&](nb::handle s) { return gradient_of(s, std::move(all[next++])); });
 }
 
 // body(inputs) -> (results, function of a list of cotangents), all flat lists of tensors.
@@ -127,6 +137,9 @@ nb::list custom_gradient(nb::callable body, nb::handle inputs) {
 void bind_tape(nb::module_& m) {
   m.def("_custom_gradient", &custom_gradient, nb::arg("body"), nb::arg("inputs"));
   m.def("_alias", [](nb::handle x) { return to_python(as_tensor(x.ptr()).alias(CallSite())); }, nb::arg("x"));
+  m.def(
+      "_as_array", [](nb::handle x) { return nb::steal(wrap_argument(as_tensor(x.ptr()).with(Strength::array))); }, nb::arg("x"),
+      "The tensor, which ops take as an array of the host: it gets the dtype of the tensors of its kind that it meets.");
   nb::class_<PauseContext>(m, "_TapePause")
       .def("__enter__", [](PauseContext& p) { p.enter(); })
       .def("__exit__", [](PauseContext& p, nb::args) { p.exit(); });

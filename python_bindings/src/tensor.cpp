@@ -14,6 +14,12 @@ PyTypeObject* tensor_type = nullptr;
 
 namespace {
 
+Operand self_operand(const Tensor& t) { return Operand(t, CallSite()); }
+TensorObject like(const Tensor& t, Tensor made) {
+  const Operand self = self_operand(t);
+  return nb::steal<TensorObject>(wrap_like(std::move(made), {&self}));
+}
+
 Py_ssize_t tensor_length(PyObject* self) {
   return guarded<Py_ssize_t>(
       [&] {
@@ -35,7 +41,7 @@ PyObject* tensor_iterate(PyObject* self) {
     const Py_ssize_t n = tensor_length(self);
     if (n < 0) throw_python_error();
     nb::list rows;
-    for (Py_ssize_t i = 0; i < n; ++i) rows.append(to_python(index(Operand(t, CallSite()), {IndexPart::at(i)})));
+    for (Py_ssize_t i = 0; i < n; ++i) rows.append(like(t, index(self_operand(t), {IndexPart::at(i)})));
     return PyObject_GetIter(rows.ptr());
   });
 }
@@ -76,8 +82,6 @@ PyType_Slot tensor_slots[] = {
     {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
     {0, nullptr},
 };
-
-Operand self_operand(const Tensor& t) { return Operand(t, CallSite()); }
 
 }  // namespace
 
@@ -139,10 +143,9 @@ void bind_tensor(nb::module_& m) {
       .def_prop_ro(
           "device", [](const Tensor& t) { return device_of(t); }, "Where it lies: \"cpu:0\".")
       .def_prop_ro(
-          "T", [](const Tensor& t) { return to_python(transpose(self_operand(t))); }, "The tensor with its axes in reverse order.")
+          "T", [](const Tensor& t) { return like(t, transpose(self_operand(t))); }, "The tensor with its axes in reverse order.")
       .def_prop_ro(
-          "mT", [](const Tensor& t) { return to_python(swapaxes(self_operand(t), -1, -2)); },
-          "The tensor with its last two axes exchanged.")
+          "mT", [](const Tensor& t) { return like(t, swapaxes(self_operand(t), -1, -2)); }, "The tensor with its last two axes exchanged.")
       .def(
           "to_device",
           [](const Tensor& t, const std::string& device, nb::handle stream) {
@@ -204,18 +207,18 @@ void bind_tensor(nb::module_& m) {
       .def(
           "reshape",
           [](const Tensor& t, nb::args shape) {
-            return to_python(reshape(self_operand(t), to_axes(nb::len(shape) == 1 ? nb::object(shape[0]) : nb::object(shape))));
+            return like(t, reshape(self_operand(t), to_axes(nb::len(shape) == 1 ? nb::object(shape[0]) : nb::object(shape))));
           },
           "The same elements in another shape; one dimension may be -1.")
       .def(
           "transpose",
           [](const Tensor& t, nb::args axes) {
             const nb::object order = nb::len(axes) == 0 ? nb::none() : nb::len(axes) == 1 ? nb::object(axes[0]) : nb::object(axes);
-            return to_python(transpose(self_operand(t), to_axes_or_all(order)));
+            return like(t, transpose(self_operand(t), to_axes_or_all(order)));
           },
           "The axes in this order; without any, reversed.")
       .def(
-          "squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes_or_all(axis))); },
+          "squeeze", [](const Tensor& t, nb::handle axis) { return like(t, squeeze(self_operand(t), to_axes_or_all(axis))); },
           nb::arg("axis") = nb::none(), "As lm.squeeze.")
       .def(
           "__round__", [](const Tensor& t, nb::handle digits) { return rounded(self_operand(t), digits); },

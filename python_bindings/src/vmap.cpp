@@ -17,12 +17,12 @@
 namespace lamina::python {
 namespace {
 
-// body([tensor, ...]) -> ([tensor, ...], [axis or None, ...])
-VmapResults run_body(nb::handle body, std::span<const Tensor> tensors, bool eager) {
+// body([tensor, ...]) -> ([tensor, ...], [axis or None, ...]). What was an array of the host is one for the body too.
+VmapResults run_body(nb::handle body, std::span<const VmapArgument> arguments, std::span<const Tensor> tensors, bool eager) {
   HeldGil gil;
   const AutographScope scope(autograph_flag || eager);  // eagerly, the body is traced for this call alone, and converted
   nb::list given;
-  for (const Tensor& t : tensors) given.append(to_python(t));
+  for (size_t i = 0; i < tensors.size(); ++i) given.append(nb::steal(wrap_argument(tensors[i].with(arguments[i].tensor.strength()))));
   const auto [results, axes] = nb::cast<std::pair<nb::list, nb::list>>(body(given));
   VmapResults out;
   for (const nb::object& r : elements_of(results))
@@ -34,13 +34,14 @@ VmapResults run_body(nb::handle body, std::span<const Tensor> tensors, bool eage
 nb::list vmap(const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes,
               const std::vector<std::string>& names, std::optional<int64_t> axis_size, nb::handle body) {
   std::vector<VmapArgument> arguments;
-  for (size_t i = 0; i < tensors.size(); ++i) arguments.push_back({to_tensor(tensors[i]), axes.at(i), names.at(i)});
+  for (size_t i = 0; i < tensors.size(); ++i) arguments.push_back({to_argument(tensors[i]), axes.at(i), names.at(i)});
   const SourceLine line = CallSite().line();
   const bool eager = executing_eagerly();
   std::vector<Tensor> results;
   {
     ReleasedGil release;
-    results = vmap_call(name, arguments, axis_size, line, [&](std::span<const Tensor> one) { return run_body(body, one, eager); });
+    results =
+        vmap_call(name, arguments, axis_size, line, [&](std::span<const Tensor> one) { return run_body(body, arguments, one, eager); });
   }
   nb::list out;
   for (Tensor& t : results) out.append(to_python(std::move(t)));

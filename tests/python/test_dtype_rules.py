@@ -285,3 +285,68 @@ def test_open_lengths_of_one_signature_that_meet_are_equal():
     assert step(lm.ones((5, 4)), lm.ones((5, 1)))[0].shape == (4, 4)
     with pytest.raises(lm.errors.InvalidArgument):  # two names say that they differ
         lm.function(lambda x, y: x - y, input_signature=[lm.TensorSpec(["n", 1]), lm.TensorSpec(["m", 1])])(lm.ones((2, 1)), lm.ones((2, 1)))
+
+
+ARRAYS = {
+    "slice": lambda x, w: x[1:, ::2] * w[0, 0], "row": lambda x, w: x[0] + w[0], "picked": lambda x, w: x[[0, 1]] * w, "new axis": lambda x, w: x[:, None] * w[None], "rows of a loop": lambda x, w: sum((row * w[0] for row in x), w[1]),
+    "unpacked": lambda x, w: (lambda a, b: a * w + b)(*x), "transposed": lambda x, w: x.T @ w, "reshaped": lambda x, w: x.reshape(-1) * w[:1, 0], "squeezed": lambda x, w: x[:1].squeeze() * w[0], "operator": lambda x, w: (x - 0.5) / 2 * w,
+    "reflected": lambda x, w: (1 - x) * w, "two arrays": lambda x, w: (x + x[::-1]) * w, "unary": lambda x, w: abs(-x) * w, "power": lambda x, w: x ** 2 * w, "product": lambda x, w: (x @ x.T) @ w, "sum": lambda x, w: w * x.sum(),
+    "mean": lambda x, w: (x - x.mean(axis=0)) * w, "standard deviation": lambda x, w: x / x.std() * w, "largest": lambda x, w: x.max(axis=1) + w[0, :2], "running sum": lambda x, w: x.cumsum(axis=0) * w, "condition": lambda x, w: lm.where(x > 0, w, 0.0),
+}
+
+
+def case(name, dtype):
+    """f, an array and a float32 tensor for it."""
+    w = lm.constant([[1.0, 2.0, 3.0], [-1.0, 0.5, 4.0]])
+    return ARRAYS[name], np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -2.0]], dtype), w[:, :2] if name in ("slice", "transposed", "product") else w
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_what_a_traced_or_mapped_function_takes_out_of_an_array_stays_an_array_as_numpy_s_do(name, dtype):
+    f, x, w = case(name, dtype)
+    eager = f(x, w)
+    mapped = lm.vmap(lambda x: f(x, w))
+    for other in (lm.function(f)(x, w), mapped(x[None])[0], lm.function(mapped)(x[None])[0]):
+        assert other.dtype == eager.dtype == lm.float32
+        np.testing.assert_allclose(other, eager, rtol=4e-3 if dtype == "float16" else 1e-6, atol=1e-3 if dtype == "float16" else 1e-6)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+def test_gradients_flow_through_what_is_taken_out_of_an_array(name, traced):
+    f, x, w = case(name, "float64")
+
+    def gradient(x, w):
+        with lm.GradientTape() as tape:
+            tape.watch(x)
+            value = lm.sum(lm.square(f(x, w)))
+        return tape.gradient(value, x, unconnected_gradients="zero")
+
+    of_array = lm.function(gradient)(x, w) if traced else gradient(lm._core._as_array(lm.constant(x)), w)
+    of_tensor = gradient(lm.constant(x), lm.astype(w, "float64"))
+    assert of_array.dtype == lm.float64
+    np.testing.assert_allclose(of_array, of_tensor, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+def test_gradients_by_an_array_are_arrays(traced):
+    """A residual of float64 points and a float32 network's derivatives."""
+    w = lm.Variable([[0.5], [-1.0]])
+
+    def residual(points):
+        t, x = points[:, :1], points[:, 1:]
+        with lm.GradientTape() as outer:
+            outer.watch(x)
+            with lm.GradientTape(persistent=True) as inner:
+                inner.watch((t, x))
+                u = lm.sin(t * w[0] + x * w[1])
+            by_t, by_x = inner.gradient(u, (t, x))
+        twice = outer.gradient(by_x, x)
+        return by_t + u * by_x - 0.1 * twice
+
+    points = np.random.default_rng(0).random((5, 2))
+    found = lm.function(residual)(points) if traced else residual(lm._core._as_array(lm.constant(points)))
+    assert found.dtype == lm.float32
+    phase = points @ np.array([[0.5], [-1.0]])
+    np.testing.assert_allclose(found, 0.5 * np.cos(phase) - np.sin(phase) * np.cos(phase) + 0.1 * np.sin(phase), rtol=1e-5, atol=1e-6)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .. import _border, _core, errors, losses as losses_module, optim
 from .._structure import flatten
-from .feeding import made_feed, require_pair
+from .feeding import as_arrays, made_feed, require_pair
 from .layer import _shape, widened
 from .stack import stack
 
@@ -35,10 +35,10 @@ class Ensemble:
             self.optimizer.build(self.models.trainable_variables)
         self._train, self._parallel_train = _core.function(_vmap(self._train_one), of_model=True), None
         self._test = _core.function(_vmap(lambda x, y: self._loss_of(x, y, False)), of_model=True)
-        self._predict = _core.function(_vmap(lambda x: widened(self.models, self.models(x, training=False))), of_model=True)
+        self._predict = _core.function(_vmap(lambda x: widened(self.models, self.models(as_arrays(x), training=False))), of_model=True)
 
     def _loss_of(self, x, y, training):
-        value = self.loss(y, widened(self.models, self.models(x, training=training)))
+        value = self.loss(as_arrays(y), widened(self.models, self.models(as_arrays(x), training=training)))
         value = value if len(value.shape) == 0 else _core.mean(value)
         return sum((_core.astype(one, value.dtype) for one in self.models.losses), value)
 

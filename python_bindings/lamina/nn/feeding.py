@@ -8,7 +8,7 @@ import operator
 import time
 
 from .. import _core, errors
-from .._structure import flatten, is_data
+from .._structure import flatten, is_data, unflatten
 from ..data import Dataset
 
 
@@ -132,6 +132,12 @@ def inputs_of(element):
     return element[0]
 
 
+def as_arrays(batch):
+    """A batch as ops take arrays: its tensors get the dtype of the tensors of their kind that they meet."""
+    leaves, structure = flatten(batch)
+    return unflatten(structure, [_core._as_array(leaf) if isinstance(leaf, _core.Tensor) else leaf for leaf in leaves])
+
+
 def loaded(x):
     """PyTorch's DataLoader, and what is like it, as a Dataset; anything else unchanged."""
     if isinstance(x, (Dataset, tuple, list, dict, str)) or not hasattr(x, "__iter__") or hasattr(x, "shape"):
@@ -222,8 +228,6 @@ def cut(share, *arrays):
     leaves, structure = flatten(tuple(_arrays(a) for a in arrays), is_leaf=is_data)
     if any(not hasattr(leaf, "shape") and not isinstance(leaf, list) and leaf is not None for leaf in leaves) or isinstance(arrays[0], Dataset):
         raise errors.InvalidArgument("fit: validation_split needs arrays", why="it takes the last rows", fix="use random_split of the Dataset, and validation_data")
-    from .._structure import unflatten
-
     at = int(len(leaves[0]) * (1 - share))
     if at == 0 or at == len(leaves[0]):
         raise errors.InvalidArgument(f"fit: validation_split {share} of {len(leaves[0])} rows leaves no rows to one side", fix="pass another share, or validation_data")

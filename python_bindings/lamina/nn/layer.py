@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import operator
 import re
 import sys
 import threading
@@ -119,6 +120,17 @@ def _each(value, old, new):
         parts = [_each(one, old, new) for one in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
+
+
+def _converted(value, dtype):
+    """The floating tensors and arrays of an argument in this dtype; the argument itself if they have it."""
+    if isinstance(value, dict):
+        parts = {key: _converted(one, dtype) for key, one in value.items()}
+        return value if all(parts[key] is one for key, one in value.items()) else parts
+    if isinstance(value, (tuple, list)):
+        parts = [_converted(one, dtype) for one in value]
+        return value if all(map(operator.is_, parts, value)) else type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return _core.astype(value, dtype) if "float" in str(getattr(value, "dtype", "")) and value.dtype != dtype else value
 
 
 _taken = weakref.WeakKeyDictionary()  # a layer's dtype that floating inputs are converted to; None: they stay as they are
@@ -342,7 +354,7 @@ class Layer(Module):
             takes = _taken[self] = own[0] if own else None if "_core" in vars(self) else _HALF.get(self._policy)
         if takes is None:
             return args
-        return tuple(_core.astype(x, takes) if "float" in str(getattr(x, "dtype", "")) and x.dtype != takes else x for x in args)
+        return tuple(_converted(x, takes) for x in args)
 
     def _build_once(self, args, kwargs) -> None:
         given = self._arguments_of(args, kwargs)

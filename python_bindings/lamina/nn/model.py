@@ -4,7 +4,7 @@ from __future__ import annotations
 from .. import _border, _core, errors
 from .._structure import flatten
 from ..module import specs_of
-from .layer import Layer, _Arguments, _shape
+from .layer import _HALF, Layer, _Arguments, _shape
 from .symbolic import Calls, Symbolic, contains_symbolic, evaluate, layers_between, symbolic_call
 from .summary import table_of
 from .training import Training
@@ -134,18 +134,21 @@ class Model(Training, Layer):
                 raise errors.InvalidArgument(f"{self.name}: the model has 1 input, {len(given)} were given", why="each has its own tensor", fix="pass one tensor")
             parts = [(wanted, given[0])]
         else:
-            bound[id(wanted)] = _as_tensor(given, wanted.dtype)
+            bound[id(wanted)] = self._entering(given, wanted)
             return
         for one, part in parts:
             self._bind(one, part, bound)
 
+    def _entering(self, value, symbol):
+        """What is given for an Input as a tensor, a floating one of the Input's dtype."""
+        if type(value) is Symbolic:
+            return value
+        tensor = value if isinstance(value, (_core.Tensor, _core.Variable)) else _core.constant(value)
+        convert = tensor.dtype not in (symbol.dtype, _HALF.get(self._policy)) and tensor.dtype.is_floating and symbol.dtype.is_floating and (self._autocast or tensor is not value)
+        return _core.astype(tensor, symbol.dtype) if convert else tensor
 
-def _as_tensor(value, dtype):
-    """Arrays become tensors, floating ones of the Input's dtype."""
-    if isinstance(value, (_core.Tensor, _core.Variable)) or type(value) is Symbolic:
-        return value
-    tensor = _core.constant(value)
-    return _core.astype(tensor, dtype) if tensor.dtype != dtype and tensor.dtype.is_floating and dtype.is_floating else tensor
+    def _cast(self, args):
+        return super()._cast(args) if self._inputs is None else args  # its Inputs have dtypes of their own
 
 
 class Sequential(Model):
@@ -189,7 +192,12 @@ class Sequential(Model):
     def _input_specs(self):
         return super()._input_specs() if self._input is None else ((self._input.spec,), {})
 
+    def _cast(self, args):
+        return super()._cast(args) if self._input is None else args
+
     def call(self, inputs):
+        if self._input is not None:
+            inputs = self._entering(inputs, self._input)
         for layer in self._stack:
             inputs = layer(inputs)
         return inputs

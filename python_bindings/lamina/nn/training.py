@@ -15,7 +15,7 @@ from ..module import contents, parts_of, specs_of
 from ..data import Dataset
 from ..progress import ProgressBar, verbosity
 from .callbacks import CallbackList, History
-from .feeding import cut, inputs_of, made_feed, loaded, no_data, require_classes, require_pair, require_rows, with_classes
+from .feeding import as_arrays, cut, inputs_of, made_feed, loaded, no_data, require_classes, require_pair, require_rows, with_classes
 from .launches import Launches
 from .layer import Layer, widened
 from . import masks
@@ -301,6 +301,7 @@ class Training:
     # --- the traced steps ---
 
     def _run_train_step(self, inputs, labels, weights=None):
+        inputs, labels = as_arrays(inputs), as_arrays(labels)
         with _core.GradientTape() as tape:
             predictions = widened(self, self(inputs, training=True))
             loss, parts = self._losses_of(labels, predictions, weights)
@@ -324,6 +325,7 @@ class Training:
         self._trainable_changes = _core.trainable_changes()
 
     def _run_test_step(self, inputs, labels, weights=None):
+        inputs, labels = as_arrays(inputs), as_arrays(labels)
         predictions = widened(self, self(inputs, training=False))
         loss, parts = self._losses_of(labels, predictions, weights)
         return (self._regularized(loss), *parts, *self._measured(labels, predictions))
@@ -334,7 +336,7 @@ class Training:
         return loss
 
     def _run_predict_step(self, inputs):
-        return widened(self, self(inputs, training=False))
+        return widened(self, self(as_arrays(inputs), training=False))
 
     def _output_names(self, predictions) -> list:
         """[None] for one that is not in a list or dict."""
