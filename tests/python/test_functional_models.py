@@ -1,4 +1,7 @@
 """Models made of calls on Input: any op, several inputs and outputs."""
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -88,3 +91,42 @@ def test_other_keys_and_structures_than_the_inputs_are_refused(given, said):
     with pytest.raises(lm.errors.InvalidArgument, match="the inputs are a dict|2 inputs, 1 were given") as raised:
         listed(given if isinstance(given, dict) else array(1))
     assert listed((array(3), array(1))).numpy() == listed([array(3), array(1)]).numpy() == 2
+
+
+@pytest.mark.parametrize("order", [lambda parts: parts, lambda parts: tuple(reversed(parts)), list], ids=["tuple", "reversed", "list"])
+def test_inputs_with_names_are_given_in_order_or_as_a_dict_by_them(order):
+    a, b = nn.Input((2,), name="left"), nn.Input((2,), name="right")
+    net = nn.Model(order((a, b)), a - 2.0 * b)
+    net.compile("adam", "mse")
+    left, right = np.float32([[1, 2], [3, 4]]), np.float32([[5, 6], [7, 8]])
+    wanted = left - 2 * right
+    for form in (order((left, right)), {"left": left, "right": right}, {"right": right, "left": left}):
+        np.testing.assert_array_equal(net(form), wanted)
+        np.testing.assert_array_equal(net.predict(form), wanted)
+        assert net.evaluate(form, wanted) == 0
+    with pytest.raises(lm.errors.InvalidArgument, match="there is no input 'middle'"):
+        net({"left": left, "middle": right})
+    with pytest.raises(lm.errors.InvalidArgument, match="nothing is given for the input 'right'"):
+        net({"left": left})
+    assert "of left>" in repr(a)
+
+
+def test_inputs_without_names_or_with_one_name_take_no_dict():
+    for names in ((None, None), ("a", None), ("a", "a")):
+        a, b = (nn.Input((2,), name=name) for name in names)
+        with pytest.raises(lm.errors.InvalidArgument, match=r"(?s)the inputs are a dict.*lm.nn.Input\(shape, name='a'\)"):
+            nn.Model([a, b], a + b)({"a": np.ones((1, 2)), "b": np.ones((1, 2))})
+
+
+def of_file(net, folder):
+    pytest.importorskip("h5py", reason=".keras files need h5py")
+    nn.save_file(net, folder / "net.keras")
+    return nn.load_file(folder / "net.keras")
+
+
+@pytest.mark.parametrize("copied", [lambda net, _: copy.deepcopy(net), lambda net, _: pickle.loads(pickle.dumps(net)), of_file], ids=["deepcopy", "pickle", "file"])
+def test_names_of_inputs_are_kept(copied, tmp_path):
+    a, b = nn.Input((2,), name="left"), nn.Input((3,), name="right")
+    net = nn.Model([a, b], nn.Concatenate()([nn.Dense(2)(a), nn.Dense(2)(b)]))
+    given = {"right": np.ones((4, 3), "float32"), "left": np.full((4, 2), 0.5, "float32")}
+    np.testing.assert_array_equal(copied(net, tmp_path)(given), net(given))

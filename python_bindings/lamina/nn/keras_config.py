@@ -253,7 +253,7 @@ class Writer:
     def _sequential(self, model, name) -> dict:
         taken, stack = set(), []
         if model._input is not None:
-            stack.append(self._input(model._input, _unique("input_layer", taken)))
+            stack.append(self._input(model._input, _unique(model._input.name or "input_layer", taken)))
         stack += [self.layer(layer, _unique(layer.name, taken)) for layer in model._stack]
         config = {"name": name, "trainable": model.trainable, "dtype": _policy("float32"), "layers": stack}
         build = self._build(model)
@@ -266,11 +266,11 @@ class Writer:
     def _functional(self, model, name) -> dict:
         operations, calls = graph_of(model)
         taken, names = set(), {}
-        for operation in operations:  # layers keep their names before inputs, which have none
+        for operation in operations:  # layers keep their names before inputs, which may have none
             if isinstance(operation, Layer):
                 names[id(operation)] = _unique(operation.name, taken)
         for operation in symbols(model._inputs):
-            names.setdefault(id(operation), _unique("input_layer", taken))
+            names.setdefault(id(operation), _unique(operation.name or "input_layer", taken))
         place = {}  # (layer, args) -> number of the call
         for of_layer in calls.values():
             place |= {(id(s.layer), id(s.args)): i for i, s in enumerate(of_layer)}

@@ -279,8 +279,10 @@ class Reader:
         dtype = config.get("dtype") or "float32"
         if dtype not in _DATA:
             raise Unfit(f"Lamina has no input of dtype {errors.shown(dtype)}")
+        name = config.get("name")
+        name = None if name is None else _text(name, "an InputLayer's name")
         # Keras's Embedding takes floats as ids.
-        return Input(shape[1:], "int32" if takes_ids and dtype.startswith(("float", "bfloat")) else dtype, shape[0])
+        return Input(shape[1:], "int32" if takes_ids and dtype.startswith(("float", "bfloat")) else dtype, shape[0], name)
 
     def _sequential(self, config):
         entries = _list(config.get("layers"), "layers")

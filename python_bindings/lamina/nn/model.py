@@ -123,7 +123,12 @@ class Model(Training, Layer):
                     raise errors.InvalidArgument(f"{self.name}: {'there is no input' if key in given else 'nothing is given for the input'} {key!r}", why=f"the model's inputs are {names}", fix=fix)
             parts = [(one, given[key]) for key, one in wanted.items()]
         elif isinstance(given, dict):
-            raise errors.InvalidArgument(f"{self.name}: the inputs are a dict", why="the model's inputs have places, no names", fix="pass them in order, or make the model with a dict: Model({'a': a}, outputs)")
+            symbols = flatten(wanted)[0]
+            named = {symbol.name: symbol for symbol in symbols}
+            if None in named or len(named) < len(symbols):
+                raise errors.InvalidArgument(f"{self.name}: the inputs are a dict", why="the model's inputs have places, no names",
+                                             fix="pass them in order, or give them names: lm.nn.Input(shape, name='a'), or Model({'a': a}, outputs)")
+            return self._bind(named, given, bound)
         elif isinstance(wanted, (tuple, list)):
             given = given if several or len(wanted) > 1 and isinstance(given, (tuple, list)) else [given]
             if len(given) != len(wanted):

@@ -13,8 +13,9 @@ class Symbolic:
 
     __array_ufunc__ = None  # NumPy leaves operators to this class
 
-    def __init__(self, spec, layer=None, args=(), training=None, kwargs=None, path=()):
+    def __init__(self, spec, layer=None, args=(), training=None, kwargs=None, path=(), name=None):
         self.spec = spec
+        self.name = name  # of a model input
         self.layer = layer  # None: a model input
         self.args = args
         self.training = training
@@ -34,7 +35,7 @@ class Symbolic:
         return len(self.shape)
 
     def __repr__(self):
-        return f"<symbolic tensor shape={self.shape} dtype={self.dtype} of {self.layer.name if self.layer else 'Input'}>"
+        return f"<symbolic tensor shape={self.shape} dtype={self.dtype} of {self.layer.name if self.layer else self.name or 'Input'}>"
 
     def __getattr__(self, name):
         of_tensor = None if name.startswith("_") else getattr(_core.Tensor, name, None)
@@ -79,12 +80,12 @@ def record(function, args, kwargs, name=None):
     return symbolic_call(op_layer(function, name or getattr(function, "__name__", "op")), args, None, kwargs)
 
 
-def Input(shape, dtype="float32", batch_size: int | None = None):
+def Input(shape, dtype="float32", batch_size: int | None = None, name: str | None = None):
     """Where data enters a model: a tensor of [batch, *shape]. `shape` leaves out the batch dimension, which is unknown unless
-    batch_size is given."""
+    batch_size is given. Models whose inputs have names take dicts by them."""
     if isinstance(shape, int):
         shape = (shape,)
-    return Symbolic(_core.TensorSpec([batch_size, *shape], dtype))
+    return Symbolic(_core.TensorSpec([batch_size, *shape], dtype), name=name)
 
 
 def contains_symbolic(args) -> bool:
@@ -175,7 +176,7 @@ class Calls:
 
     def __init__(self, value):
         leaves, self._structure = flatten(value)
-        self._symbols, self._arguments = [], []  # (spec, layer, number of the arguments, training, path) of each; arguments of each call
+        self._symbols, self._arguments = [], []  # (spec, layer, number of the arguments, training, path, name) of each; arguments of each call
         numbers, calls = {}, {}
         waiting = [leaf for leaf in reversed(leaves) if type(leaf) is Symbolic]
         while waiting:
@@ -191,7 +192,7 @@ class Calls:
                 calls[id(node.args)] = len(self._arguments)
                 self._arguments.append(_replaced((node.args, node.kwargs), lambda leaf: _Place(numbers[id(leaf)]) if type(leaf) is Symbolic else leaf))
             numbers[id(node)] = len(self._symbols)
-            self._symbols.append((node.spec, node.layer, calls.get(id(node.args)), node.training, node.path))
+            self._symbols.append((node.spec, node.layer, calls.get(id(node.args)), node.training, node.path, node.name))
         self._leaves = [_Place(numbers[id(leaf)]) if type(leaf) is Symbolic else leaf for leaf in leaves]
 
     def symbols(self):
@@ -201,9 +202,9 @@ class Calls:
         def tensor_of(leaf):
             return made[leaf.number] if type(leaf) is _Place else leaf
 
-        for spec, layer, call, training, path in self._symbols:
+        for spec, layer, call, training, path, name in self._symbols:
             if call is None:
-                made.append(Symbolic(spec))
+                made.append(Symbolic(spec, name=name))
                 continue
             if call == len(arguments):
                 arguments.append(_replaced(self._arguments[call], tensor_of))
