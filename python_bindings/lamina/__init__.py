@@ -55,6 +55,7 @@ _core.cuda._look_in([*site.getsitepackages(), *([site.USER_SITE] if site.ENABLE_
 _habits.hints(_core.Tensor, "Tensor", _habits.TENSOR)
 _habits.hints(_core.Variable, "Variable", _habits.VARIABLE)
 _habits.hints(_core.Function, "function", _habits.FUNCTION)
+_habits.hints(_core.At, "At", _habits.AT)
 for _part in ("config", "cuda", "random"):  # `import lamina.random` finds what is in the core
     sys.modules[f"lamina.{_part}"] = getattr(_core, _part)
     getattr(_core, _part).__getattr__, _ = _elsewhere.names_of(f"lm.{_part}", [name for name in dir(getattr(_core, _part)) if not name.startswith("_")])

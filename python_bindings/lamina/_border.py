@@ -330,6 +330,18 @@ def complete(error, callable, args, kwargs, bound_self=False):
     return error
 
 
+def _of_callee(name, text, callable):
+    """The error where Lamina called a function that it was given with other arguments than that takes; None for other errors."""
+    import inspect
+    import re
+
+    found, short = re.match(r"(\S+)\(\) ((?:missing|takes|got) .+)", text), name.rpartition(".")[2]
+    if not found or short in found[1].split("."):
+        return None
+    lines = [line for line in (inspect.getdoc(callable) or "").splitlines() if line.strip() and not line.startswith(f"{short}(")]
+    return errors.TypeMismatch(f"{name}: the function {found[1].rpartition('<locals>.')[2]} {found[2]}", why=f"{name} is: {lines[0].strip()}" if lines else f"{name} calls it", fix="give the function the parameters that it is called with")
+
+
 def _tracing():
     from . import _core  # imported while this module is being imported
     return not _core.executing_eagerly()
@@ -357,6 +369,8 @@ def explain(callable, args, kwargs, error, bound_self=False):
         why, habit = errors.OPEN_LENGTH
     if misfit and isinstance(error, (TypeError, AttributeError)):
         return errors.TypeMismatch(misfit[0], why=why, fix=habit or misfit[1])
+    if isinstance(error, TypeError) and (told := _of_callee(name, text, callable)):
+        return told
     if "incompatible function arguments" in text or "no constructor" in text:
         if "no constructor" in text:
             return errors.TypeMismatch(f"{name}: objects of this class are made by Lamina alone", why="it has no constructor", fix="write lm.constant(values)" if name == "Tensor" else "use what the functions of lm return")

@@ -29,6 +29,9 @@ LAYER = {
     "save": 'lm.save(net, folder), or lm.nn.save_file(net, "net.keras")', "save_weights": "lm.save_weights(net, path)", "to": 'with lm.device("gpu:0"): around the first call', "train": "net(x, training=True); fit does it by itself",
     "trainable_weights": "net.trainable_variables", "weights": "net.variables", "zero_grad": _NO_ZEROS,
 }
+AT = {
+    "apply": "x.at[i].set(f(x[i]))", "divide": "x.at[i].mul(1 / v)", "multiply": "x.at[i].mul(v)", "power": "x.at[i].set(x[i] ** v)", "subtract": "x.at[i].add(-v)", "replace": "x.at[i].set(v)", "maximum": "x.at[i].max(v)", "minimum": "x.at[i].min(v)",
+}
 DATASET = {
     "apply": "function(dataset)", "as_numpy_iterator": "x.numpy() in a loop over it", "cardinality": "len(dataset)", "element_spec": "next(iter(dataset)), which shows dtypes and shapes", "enumerate": "enumerate(dataset)", "flat_map": "dataset.interleave(f)", "reduce": "a loop over it",
     "unbatch": "a loop over its batches and their rows", "window": "dataset.batch(n)",

@@ -203,7 +203,11 @@ def vjp(fn, *primals):
 
     def pull(cotangents):
         seeds = leaves.beside(cotangents, "the cotangent", f"the result of {_name(fn)}")
-        return tuple(given.fill(tape.gradient(results, own, output_gradients=seeds, unconnected_gradients="zero")))
+        try:
+            return tuple(given.fill(tape.gradient(results, own, output_gradients=seeds, unconnected_gradients="zero")))
+        except errors.TapeUsed:
+            raise errors.TapeUsed(f"vjp: the pull of {_name(fn)} was called in a loop, branch or function that began after vjp", why="what vjp recorded belongs to the graph around it",
+                                  fix=f"call vjp there too: lm.vjp({_name(fn)}, ...)[1](cotangents)") from None
 
     return leaves.fill(results), pull
 

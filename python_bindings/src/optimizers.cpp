@@ -67,6 +67,14 @@ optim::UpdateOptions update_options(int64_t accumulation, std::optional<double> 
 #define LAMINA_UPDATE_ARGUMENTS \
   nb::kw_only(), nb::arg("gradient_accumulation_steps") = 1, nb::arg("ema_momentum") = nb::none(), nb::arg("dynamic_loss_scale") = false
 
+bool holds_tensors(PyObject* value) {
+  if (PyDict_Check(value)) return true;
+  if (!PyList_Check(value) && !PyTuple_Check(value)) return false;
+  for (const nb::object& part : elements_of(value))
+    if (part.is_none() || is_tensor(part.ptr()) || is_variable(part.ptr())) return true;
+  return false;
+}
+
 void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
   std::vector<optim::Optimizer::GradientAndVariable> all;
   for (const nb::object& pair : elements_of(pairs)) {
@@ -77,6 +85,11 @@ void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
                        "pass zip(gradients, variables)");
     }
     PyObject* gradient = PyTuple_GET_ITEM(items.ptr(), 0);
+    if (holds_tensors(gradient))
+      throw_type_error(cat("apply_gradients: the gradient of '", as_variable(PyTuple_GET_ITEM(items.ptr(), 1)).name(), "' is ",
+                           a_type(gradient), " of tensors"),
+                       "each update is of one Variable by its gradient",
+                       "take the gradients apart first: gradients, norm = lm.optim.clip_by_global_norm(gradients, limit)");
     all.emplace_back(gradient == Py_None ? Tensor() : to_tensor(gradient), as_variable(PyTuple_GET_ITEM(items.ptr(), 1)));
   }
   o.apply_gradients(all, CallSite());

@@ -208,3 +208,26 @@ def test_objects_whose_init_has_not_run_have_a_repr():
             except lm.errors.Error:
                 shown += 1
     assert shown > 50, shown
+
+
+def of_two(a, b):
+    return a
+
+
+class OfTwo:
+    def __call__(self, a, b):
+        return a
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda f: lm.while_loop(f, lambda s: s, lm.constant(0)), r"state = body\(state\) as long as condition\(state\)"), (lambda f: lm.while_loop(lambda s: s < 3, f, lm.constant(0)), r"state = body\(state\)"),
+    (lambda f: lm.fori_loop(0, 3, lambda: 0, lm.constant(0)), ""), (lambda f: lm.scan(lambda a: a, lm.constant(0), lm.arange(3)), r"state, y = body\(state, x\)"), (lambda f: lm.cond(lm.constant(True), f, f, 1.0), ""),
+    (lambda f: lm.switch(lm.constant(0), [f, f], 1.0), ""), (lambda f: lm.associative_scan(lambda a: a, lm.arange(3)), "")], ids=["condition", "body", "fori_loop", "scan", "cond", "switch", "associative_scan"])
+@pytest.mark.parametrize("f", [of_two, OfTwo()], ids=["function", "object"])
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+def test_a_function_with_other_parameters_than_it_is_called_with_is_told_how_it_is_called(call, said, f, traced):
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument|takes \d+ positional arguments? but") as caught:
+        lm.function(lambda: call(f))() if traced else call(f)
+    if isinstance(caught.value, lm.errors.Error):
+        assert __file__ in caught.value.where and "check the arguments of" not in caught.value.fix
+        assert re.search(said, caught.value.why)

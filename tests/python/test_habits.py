@@ -12,10 +12,10 @@ from lamina import _habits
 from test_names import leads_somewhere
 
 x, v, net, adam = lm.ones((3, 4)), lm.Variable([1.0, 2.0]), lm.nn.Sequential([lm.nn.Dense(2)]), lm.optim.Adam(0.1)
-TABLES = [(lm.data.Dataset.range(3), _habits.DATASET), (lm.function(abs), _habits.FUNCTION), (x, _habits.TENSOR), (v, _habits.VARIABLE), (net, _habits.LAYER), (adam, _habits.OPTIMIZER)]
+TABLES = [(x.at[0], _habits.AT), (lm.data.Dataset.range(3), _habits.DATASET), (lm.function(abs), _habits.FUNCTION), (x, _habits.TENSOR), (v, _habits.VARIABLE), (net, _habits.LAYER), (adam, _habits.OPTIMIZER)]
 
 
-@pytest.mark.parametrize("owner, table", TABLES, ids=["Dataset", "Function", "Tensor", "Variable", "Layer", "Optimizer"])
+@pytest.mark.parametrize("owner, table", TABLES, ids=["At", "Dataset", "Function", "Tensor", "Variable", "Layer", "Optimizer"])
 def test_an_attribute_of_another_framework_is_told_what_to_write(owner, table):
     for name, written in table.items():
         assert not hasattr(owner, name), name

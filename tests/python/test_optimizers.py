@@ -347,3 +347,14 @@ def test_slots_follow_the_model_whichever_layers_trained_first(turns):
     for one in (net, other):
         one.fit(x, x, shuffle=False, verbose=0)
     assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(net.variables, other.variables))
+
+
+@pytest.mark.parametrize("gradient", [lambda g: [g, g], lambda g: (g, None), lambda g: {"w": g}, lambda g: lm.optim.clip_by_global_norm([g], 1.0)], ids=["list", "tuple", "dict", "pair of clip_by_global_norm"])
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+def test_several_tensors_are_no_gradient_of_one_variable(gradient, traced):
+    w, sgd = lm.Variable([1.0, 2.0], name="w"), lm.optim.SGD(0.1)
+    run = lambda: sgd.apply_gradients([(gradient(lm.ones(2)), w)])
+    with pytest.raises(lm.errors.TypeMismatch, match=r"(?s)the gradient of 'w' is a (list|tuple|dict) of tensors.*gradients, norm = lm.optim.clip_by_global_norm"):
+        lm.function(run)() if traced else run()
+    sgd.apply_gradients([([1.0, 1.0], w)])  # a list of numbers is a tensor
+    np.testing.assert_allclose(w, [0.9, 1.9], rtol=1e-6)

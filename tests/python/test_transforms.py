@@ -464,3 +464,14 @@ def test_what_cannot_be_differentiated_is_named():
         return x, lambda dy: dy
     with pytest.raises(lm.errors.InvalidArgument, match="assigns the variable"):
         lm.function(lambda x: assigns(x))(c(1.0))
+
+
+@pytest.mark.parametrize("inside", [lambda pull: lm.scan(lambda u, _: (pull(u)[0], None), lm.ones(3), length=2), lambda pull: lm.cond(lm.constant(True), lambda: pull(lm.ones(3))[0], lambda: lm.ones(3)),
+                                    lambda pull: lm.while_loop(lambda u: lm.sum(u) < 5, lambda u: pull(u)[0] + 1, lm.ones(3)), lambda pull: lm.function(lambda: pull(lm.ones(3))[0])()], ids=["scan", "cond", "while_loop", "function"])
+def test_a_pull_in_a_graph_that_began_after_vjp_is_told_to_call_vjp_there(inside):
+    def run(x):
+        return inside(lm.vjp(lm.sin, x)[1])
+    with pytest.raises(lm.errors.TapeUsed, match=r"(?s)vjp: the pull of .*began after vjp.*call vjp there too: lm.vjp\("):
+        lm.function(run)(lm.ones(3))
+    found = lm.function(lambda x: inside(lambda u: lm.vjp(lm.sin, x)[1](u)))(lm.zeros(3))
+    assert found is not None
