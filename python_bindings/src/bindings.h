@@ -1,5 +1,7 @@
 // Shared by the files of the Python module: one bind function per file, and the translation of C++ errors to Python exceptions.
 #pragma once
+#include <new>
+
 #include <nanobind/nanobind.h>
 
 #include "python_bindings/src/gil.h"
@@ -39,6 +41,7 @@ void bind_reporting(nb::module_& m);
 
 // Sets the Python exception for an Error, of its kind's class in lamina.errors.
 void set_python_error(const Error& error) noexcept;
+void set_out_of_memory() noexcept;
 // Throws the current Python exception as a C++ one.
 [[noreturn]] void throw_python_error();
 [[noreturn]] void throw_type_error(const std::string& what, const std::string& why, const std::string& fix);
@@ -59,11 +62,14 @@ R guarded(F&& f, R failure = {}) noexcept {
   try {
     return f();
   } catch (nb::python_error& e) {
-    e.restore();
+    if (e.type().is(PyExc_MemoryError))
+      set_out_of_memory();
+    else
+      e.restore();
   } catch (const Error& e) {
     set_python_error(e);
   } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
+    set_out_of_memory();
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   }

@@ -75,6 +75,15 @@ void set_python_error(const Error& error) noexcept {
   }
 }
 
+void set_out_of_memory() noexcept try {
+  set_python_error(Error(ErrorKind::out_of_memory, {.what = "there is not enough memory for an operand or the result of an operator",
+                                                    .where = text(CallSite().line()),
+                                                    .why = "it is larger than the memory that is left, or says so of itself",
+                                                    .fix = "ask for less at a time"}));
+} catch (...) {
+  PyErr_NoMemory();
+}
+
 void throw_python_error() { throw nb::python_error(); }
 
 void throw_type_error(const std::string& what, const std::string& why, const std::string& fix) {

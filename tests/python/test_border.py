@@ -1,6 +1,7 @@
 """Every public function, class, method and property, called with nothing, too much, unknown names and wrong types: what it raises is Lamina's error and
 says what, where, why and how to fix it. No words of nanobind, Python or the C++ library reach a user."""
 import inspect
+import operator
 import re
 
 import numpy as np
@@ -231,3 +232,15 @@ def test_a_function_with_other_parameters_than_it_is_called_with_is_told_how_it_
     if isinstance(caught.value, lm.errors.Error):
         assert __file__ in caught.value.where and "check the arguments of" not in caught.value.fix
         assert re.search(said, caught.value.why)
+
+
+def test_an_operand_larger_than_memory_is_an_error_of_laminas():
+    class Lying(list):  # Python asks it, and finds that so much is not there
+        def __len__(self):
+            return 10**12
+
+    x = lm.ones(3)
+    for call in (operator.add, operator.mul, operator.eq, lambda x, y: y in x, lambda x, y: x[y], lm.add):
+        with pytest.raises(lm.errors.OutOfMemory) as error:
+            call(x, Lying([1.0]))
+        assert error.value.fix == "ask for less at a time" and "test_border.py" in error.value.where
