@@ -7,7 +7,7 @@
 #include <nanobind/stl/string.h>
 
 #include "graph/frontend/trace.h"
-#include "python_bindings/src/convert.h"
+#include "python_bindings/src/operators.h"
 #include "python_bindings/src/structure.h"
 
 namespace lamina::python {

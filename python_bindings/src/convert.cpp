@@ -311,17 +311,6 @@ bool is_array(PyObject* o) {
 }
 
 PyObject* wrap(Tensor tensor) { return wrap_argument(tensor.from_host() ? tensor.with(Strength::tensor) : std::move(tensor)); }
-Tensor as_number(Tensor t) {
-  const DType d = t.dtype();
-  return t.rank() == 0 && (d == DType::i32 || d == DType::i64 || d == DType::f32) ? t.with(Strength::number) : t;
-}
-PyObject* wrap_like(Tensor tensor, std::initializer_list<const Operand*> operands) {
-  Strength least = Strength::number;
-  for (const Operand* o : operands)
-    if (o->is_tensor()) least = std::min(least, o->tensor().strength());
-  if (is_complex(tensor.dtype())) least = Strength::tensor;
-  return wrap_argument(least == Strength::number ? as_number(std::move(tensor)) : tensor.with(least));
-}
 PyObject* wrap_argument(Tensor tensor) {
   if (!tensor.defined()) return Py_NewRef(Py_None);
   nb::object o = nb::inst_alloc(reinterpret_cast<PyObject*>(tensor_type));

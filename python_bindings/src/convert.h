@@ -26,10 +26,6 @@ inline const Variable& as_variable(PyObject* o) {
 }
 PyObject* wrap(Tensor tensor);           // a new reference; None for an undefined tensor
 PyObject* wrap_argument(Tensor tensor);  // the same, still marked as of the host if it is
-// The result of an operator, an index or a method: of arrays of the host it is one too, as in NumPy, and of numbers a number.
-PyObject* wrap_like(Tensor tensor, std::initializer_list<const Operand*> operands);
-// A number that a graph computes in place of Python's (Strength::number); the tensor itself where it cannot be one.
-Tensor as_number(Tensor t);
 // The docstring of an op.
 inline const char* doc_of(const char* op) { return ir::find_op(op).doc; }
 // A Python object that signatures and stubs show as a Tensor.

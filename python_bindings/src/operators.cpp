@@ -1,5 +1,6 @@
 #include "python_bindings/src/operators.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <nanobind/stl/string.h>
@@ -8,11 +9,17 @@
 
 namespace lamina::python {
 
-void refuse_open_length(PyObject* a, PyObject* b) {
-  if (a != Py_None) std::swap(a, b);
-  if (a == Py_None && is_tensor(b) && as_tensor(b).is_symbolic())
-    throw_type_error("an operand is None", "an open length is None in the shape of a tensor of a graph",
-                     "take the length as len(x) or lm.shape(x)[axis], which the graph computes");
+Tensor as_number(Tensor t) {
+  const DType d = t.dtype();
+  return t.rank() == 0 && (d == DType::i32 || d == DType::i64 || d == DType::f32) ? t.with(Strength::number) : t;
+}
+
+PyObject* wrap_like(Tensor tensor, std::initializer_list<const Operand*> operands) {
+  Strength least = Strength::number;
+  for (const Operand* o : operands)
+    if (o->is_tensor()) least = std::min(least, o->tensor().strength());
+  if (is_complex(tensor.dtype())) least = Strength::tensor;
+  return wrap_argument(least == Strength::number ? as_number(std::move(tensor)) : tensor.with(least));
 }
 
 Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b); }

@@ -5,19 +5,16 @@
 
 namespace lamina::python {
 
-// Throws if one is a tensor of a graph and the other None, as an open length is in its shape.
-void refuse_open_length(PyObject* a, PyObject* b);
+// A number that a graph computes in place of Python's (Strength::number); the tensor itself where it cannot be one.
+Tensor as_number(Tensor t);
+// The result of an operator, an index or a method: of arrays of the host it is one too, as in NumPy, and of numbers a number.
+PyObject* wrap_like(Tensor tensor, std::initializer_list<const Operand*> operands);
 // a OP b, where one is a Tensor or Variable. NotImplemented if the other is no number or array, so that Python tries its operator.
 template <Tensor (*op)(const Operand&, const Operand&)>
 PyObject* binary_slot(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     std::optional<Operand> left, right;
-    if (!to_operand(a, left) || !to_operand(b, right)) {
-      if constexpr (op != static_cast<Tensor (*)(const Operand&, const Operand&)>(equal) &&
-                    op != static_cast<Tensor (*)(const Operand&, const Operand&)>(not_equal))
-        refuse_open_length(a, b);
-      return Py_NewRef(Py_NotImplemented);
-    }
+    if (!to_operand(a, left) || !to_operand(b, right)) return Py_NewRef(Py_NotImplemented);
     keep_digits(a, left, *right);
     keep_digits(b, right, *left);
     Tensor result;

@@ -8,7 +8,7 @@
 
 #include "graph/functions/control_flow.h"
 #include "python_bindings/src/containers.h"
-#include "python_bindings/src/convert.h"
+#include "python_bindings/src/operators.h"
 
 namespace lamina::python {
 namespace {

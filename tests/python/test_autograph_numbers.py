@@ -128,18 +128,6 @@ def test_numbers_of_the_graph_meet_tensors_as_pythons_do(tmp_path):
     assert met > count / 2 and refused > 0, (met, refused)
 
 
-def test_an_open_length_that_is_no_operand_says_how_to_compute_it():
-    open_rows = [lm.TensorSpec([None], lm.float32)]
-    for use in (lambda x: lm.sum(x) / x.shape[0], lambda x: x.shape[0] * x, lambda x: x - x.shape[0], lambda x: x.shape[0] > x):
-        with pytest.raises(lm.errors.TypeMismatch, match=r"(?s)an operand is None.*len\(x\) or lm.shape\(x\)\[axis\]"):
-            lm.function(use, input_signature=open_rows)(lm.ones(5))
-    means = (lambda x: lm.sum(x) / len(x), lambda x: lm.sum(x) / lm.astype(lm.shape(x)[0], x.dtype))
-    assert [float(lm.function(mean, input_signature=open_rows)(lm.arange(5.0))) for mean in means] == [2.0, 2.0]
-    assert lm.function(lambda x: lm.constant(x == None), input_signature=open_rows)(lm.ones(5)).item() is False  # noqa: E711
-    with pytest.raises(TypeError, match="NoneType"):
-        lm.ones(2) + None
-
-
 def _sum(x):
     total = 0
     for row in x:
