@@ -3,6 +3,7 @@ import re
 
 import numpy as np
 import pytest
+from training_steps import training_step
 
 import lamina as lm
 
@@ -61,20 +62,6 @@ class Digits(lm.nn.Model):
         return self.head(x)
 
 
-def training_step(net, optimizer):
-    loss = lm.losses.SparseCrossEntropy(from_logits=True)
-
-    @lm.function
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x))
-        variables = net.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(cost, variables), variables))
-        return cost
-
-    return step
-
-
 def digits(count=200):
     """Ten noisy patterns of 8 x 8 pixels."""
     random = np.random.default_rng(5)
@@ -90,7 +77,7 @@ def test_training_works_in_every_precision_and_on_the_cpu_equals_float32_bit_for
         with lm.config.set_matmul_precision(name):
             lm.random.set_seed(3)
             net = Digits()
-            step = training_step(net, lm.optim.Adam(0.01))
+            step = lm.function(training_step(net, lm.optim.Adam(0.01)))
             losses = [step(x, y).item() for _ in range(60)]
             assert losses[-1] < 0.2 * losses[0]
             assert all(v.dtype == lm.float32 for v in net.trainable_variables)
@@ -106,7 +93,7 @@ def test_every_product_of_a_training_step_has_the_precision_and_a_gpus_section_c
     with lm.config.set_matmul_precision(name):
         net = Digits()
         net(x)
-        seen = training_step(net, lm.optim.SGD(0.1)).explain(x, y, device="null:h100")
+        seen = lm.function(training_step(net, lm.optim.SGD(0.1))).explain(x, y, device="null:h100")
     assert len(seen.launches) == 1
     nodes = re.findall(r"^%.* = dense(?:_grad_input|_update)?\(.*", str(seen).split("graph after the passes")[1], re.M)
     assert len(nodes) == 11, "4 layers: each forward, each update, and the gradient of 3 inputs"
