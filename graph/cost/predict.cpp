@@ -21,14 +21,18 @@ using section::BlockTurn;
 using section::StepKind;
 using section::Turn;
 
-// Vendor figures: boost clock, float32 multiply-add lanes per multiprocessor, memory bandwidth.
+// Vendor figures: boost clock, float32 multiply-add lanes per multiprocessor, memory bandwidth; and pieces of weights for which a
+// multiprocessor's shared memory has places (kernels/cuda/section_block.h).
 struct Card {
   const char* name;
   double gigahertz, lanes, gigabytes_per_second;
+  int places;
 };
-constexpr Card kCards[]{
-    {"h100", 1.98, 128, 3350}, {"h200", 1.98, 128, 4800}, {"a100", 1.41, 64, 2039}, {"l40s", 2.52, 128, 864}, {"rtx5090", 2.41, 128, 1792},
-};
+constexpr Card kCards[]{{"h100", 1.98, 128, 3350, 11},
+                        {"h200", 1.98, 128, 4800, 11},
+                        {"a100", 1.41, 64, 2039, 7},
+                        {"l40s", 2.52, 128, 864, 4},
+                        {"rtx5090", 2.41, 128, 1792, 4}};
 
 // Measured on an H200, and used for every card: perf/results, the step clock in these networks, and for the cache's rate a trial that was
 // not kept. Instructions take about half as long again, or twice as long, as perf/gpu/section_steps.py counts them: warps share schedulers,
@@ -36,9 +40,13 @@ constexpr Card kCards[]{
 constexpr double kCacheBytesPerCycle = 17.5;  // per multiprocessor, from the L2 cache when all read different bytes
 constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
-// A piece of weights, 64 x 64, in a chain that takes few rows at once, or more (in an ensemble of 100 models, each with its own weights).
-// The start of a chain, and of one that has more links than one warp finds at once.
-constexpr double kPieceCycles = 840, kPieceOfMoreRowsCycles = 2350, kChainCycles = 7700, kLongChainCycles = 4000;
+// A chain's pieces of weights, 64 x 64. Fetching one takes kFetchCycles, or more where each block reads other weights (in an ensemble of
+// 100 models); they were measured when a piece took 840 or 2,350 cycles, most of it to fetch. The products of one on its rows take
+// kPieceCycles or more: not measured, but counted (377 forward, 352 back, 500 with more rows) and rounded up. The start of a chain until
+// its first piece is there, and of one that has more links than one warp finds at once. Rows from other blocks, from the word that tells of
+// them on.
+constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 400, kPieceOfMoreRowsCycles = 550;
+constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650;
 constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work
 constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
@@ -77,12 +85,24 @@ const Card* card_of(Device device) {
   return nullptr;
 }
 
+// The places for a block's pieces of weights.
+struct Ring {
+  std::vector<double> done;  // when the piece in the place is
+  double brought = 0;        // when the last piece was
+  size_t next = 0;           // place
+};
+
 // A section: each block's steps in order, with waits and barriers.
 class SectionModel {
  public:
   // link: to the other ranks' devices
   SectionModel(const BlockPlan& plan, const Card& card, const Link& link)
-      : plan_(plan), card_(card), link_(link), times_(size_t(plan.program.blocks)), raised_(size_t(plan.program.counters)) {
+      : plan_(plan),
+        card_(card),
+        link_(link),
+        times_(size_t(plan.program.blocks)),
+        rings_(size_t(plan.program.blocks)),
+        raised_(size_t(plan.program.counters)) {
     const char* bytes = plan.bytes.data();
     places_ = {reinterpret_cast<const section::BlockOperand*>(bytes + plan.program.operands_at),
                reinterpret_cast<const section::BlockCopy*>(bytes + plan.program.copies_at),
@@ -147,13 +167,17 @@ class SectionModel {
     for (int b = s.first_block; b < s.first_block + s.blocks; ++b) {
       accesses_of(places_, s, b, accesses_);
       double& time = times_[size_t(b)];
+      const double before = time;
       time = std::max(time, from);
       if (accesses_.empty()) continue;
       if (s.kind == StepKind::collect) {  // all blocks share the link
         const double bytes = double(sizeof(float)) * elements_of_sum(s, b) * sums_[s.k].roots * (sums_[s.k].ranks - 1) / sums_[s.k].ranks;
         time = link_is_free(time, bytes / link_.bytes);
       }
-      time += (in_chain ? cycles_of_link(s) : cycles(s, b)) / cycles_per_microsecond();
+      if (in_chain)
+        time = end_of_link(s, rings_[size_t(b)], before, from);
+      else
+        time += cycles(s, b) / cycles_per_microsecond();
       if (s.signal >= 0) raised_[size_t(s.signal)] = std::max(raised_[size_t(s.signal)], time);
       // The last block finds by a counter that it is that.
       for (const int value : {s.kind == StepKind::announce ? s.k : -1, s.announces, s.announces2})
@@ -244,16 +268,29 @@ class SectionModel {
     return models * (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows + 2 * program) +
                      tiles * (kTileCycles + kTileRowCycles * s.rows + program) + of_bias);
   }
-  static double cycles_of_link(const BlockStep& s) {
+  // When a block's part of a step in a chain is done. before: when the block is; from: when what it waits for has come.
+  double end_of_link(const BlockStep& s, Ring& ring, double before, double from) const {
+    const auto us = [&](double cycles) { return cycles / cycles_per_microsecond(); };
     const bool by_models = s.partition == section::Partition::models;
     const double rows = by_models ? s.rows : std::ceil(double(s.rows) / s.blocks),
                  models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1;
     const bool few = rows <= section::kFewRowsInPass;
     const double passes = few ? 1 : std::ceil(rows / section::kMostRowsInPass);
     const double chunks = section::is_product(s.kind) ? std::max(1.0, std::ceil(double(s.k) / section::kPiece)) : 1;
-    const double pieces = chunks * std::ceil(double(s.n) / section::kPiece);
-    return models * passes * pieces * (few ? kPieceCycles : kPieceOfMoreRowsCycles) + (s.chain > 0 ? kChainCycles : 0) +
-           (s.chain > 32 ? kLongChainCycles : 0);
+    const double pieces = models * passes * chunks * std::ceil(double(s.n) / section::kPiece);
+    const double fetch = us(by_models ? kFetchOfManyCycles : kFetchCycles), multiply = us(few ? kPieceCycles : kPieceOfMoreRowsCycles);
+    double done = std::max(before, from);
+    if (s.chain > 0) {
+      const double begin = s.early ? before : done;
+      done = std::max(begin + us(kChainCycles + (s.chain > 32 ? kLongChainCycles : 0)), s.early ? from + us(kRowsCycles) : 0);
+      ring = {.done = std::vector<double>(size_t(card_.places)), .brought = begin + us(kChainCycles) - fetch};
+    }
+    for (double piece = 0; piece < pieces; ++piece) {
+      double& place = ring.done[ring.next++ % ring.done.size()];
+      ring.brought = std::max(ring.brought, place) + (section::is_product(s.kind) ? fetch : 0);
+      place = done = std::max(done, ring.brought) + multiply;
+    }
+    return done;
   }
   double flops(const BlockStep& s) const {
     const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1,
@@ -269,7 +306,8 @@ class SectionModel {
   const BlockPlan& plan_;
   const Card& card_;
   const Link link_;
-  std::vector<double> times_;                          // per block
+  std::vector<double> times_;  // per block
+  std::vector<Ring> rings_;
   std::vector<double> raised_;                         // per counter: time of the last increment
   std::vector<double> announced_;                      // per value of sums over ranks: when its last chunk was
   std::vector<std::pair<double, double>> link_taken_;  // from when until when, in order

@@ -41,7 +41,9 @@ inline constexpr unsigned kWarp = 32, kAllLanes = 0xffffffffu;
 enum class Mistake {
   none,
   meets_early,         // computing warps meet the others before they have written a piece's results
-  brings_late,         // a piece's weights are stored behind the meeting that they are for
+  brings_late,         // a piece is told to be there before its weights are
+  overtakes,           // a piece is brought to a place whose weights are still to be read
+  takes_rows_early,    // a chain's first rows are read before other blocks have written them
   fetches_before,      // weights are read before other blocks have written them
   stores_early,        // results are stored before they are there
   announces_early,     // results are announced before they are stored

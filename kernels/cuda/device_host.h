@@ -36,9 +36,10 @@ struct Settings {
   Order order = Order::forward;
   unsigned seed = 1;
   unsigned stack_bytes = 128 * 1024;
-  int64_t most_pauses = 1'000'000;  // in a row without other progress: the launch is stuck
-  unsigned resident_blocks = 1024;  // a larger cooperative launch fails, as on a GPU where blocks do not fit
-  Mistake mistake = Mistake::none;  // that kernels make
+  int64_t most_pauses = 1'000'000;     // in a row without other progress: the launch is stuck
+  unsigned shared_bytes = 227 * 1024;  // that a block can have
+  unsigned resident_blocks = 1024;     // a larger cooperative launch fails, as on a GPU where blocks do not fit
+  Mistake mistake = Mistake::none;     // that kernels make
 };
 Settings& settings();
 struct Counts {

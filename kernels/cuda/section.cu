@@ -59,6 +59,15 @@ BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSe
   return s.copies.back();
 }
 
+// That a block can have.
+size_t shared_memory([[maybe_unused]] Device device) {
+#if defined(__CUDACC__)
+  return size_t(backend_of(device).properties(device).shared_memory_per_block);
+#else
+  return emulation::settings().shared_bytes;
+#endif
+}
+
 resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, const BlockSection::OnDevice& d, const Infeed* infeed) {
   resident::Arguments a;
   a.program = static_cast<const char*>(d.program);
@@ -81,6 +90,7 @@ resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, 
   a.clock = nullptr;
   a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
   a.goes_on = 0;
+  a.ring = resident::places_within(shared_memory(call.stream.device));
   return a;
 }
 
@@ -159,7 +169,7 @@ void wait_for_the_end(Stream& stream, BlockSection::OnDevice& d) {
 int resident_blocks([[maybe_unused]] Device device) {
 #if defined(__CUDACC__)
   return lamina::cuda::resident_blocks(device, reinterpret_cast<const void*>(section_kernel), section::kBlockThreads,
-                                       resident::kSharedBytes);
+                                       resident::shared_bytes(resident::places_within(shared_memory(device))));
 #else
   return int(emulation::settings().resident_blocks);
 #endif
@@ -178,14 +188,14 @@ void run_section(const KernelCall& call) {
   std::lock_guard lock(s.mutex);
   BlockSection::OnDevice recorded;
   BlockSection::OnDevice& d = on_device(s, call.stream, recorded);
-  const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)},
-                          .threads = unsigned(section::kBlockThreads),
-                          .shared_bytes = resident::kSharedBytes,
-                          .cooperative = true};
   if (s.ranks) begin_with_ranks(s, call.stream, d);
   std::optional<Infeed> infeed;
   if (s.plan.infeed.chunk > 0) infeed.emplace(s, d, call);
   resident::Arguments a = arguments_of(call, s, d, infeed ? &*infeed : nullptr);
+  const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)},
+                          .threads = unsigned(section::kBlockThreads),
+                          .shared_bytes = resident::shared_bytes(a.ring),
+                          .cooperative = true};
   StepClock clock(s, call.stream);
   a.clock = clock.memory();
   const auto start = [&] {

@@ -41,24 +41,31 @@ static_assert(sizeof(BlockStep) <= 4 * kWarp);
 
 // Shared memory, in floats. Fits cards with 99 KB per block.
 inline constexpr int kPiece = section::kPiece;
-inline constexpr int kLeading = kPiece + 4;  // stride of a row of weights: 16-byte reads of 8 neighbours hit every bank once
-inline constexpr int kStages = 4;            // pieces in use or on their way: the ring's places
+inline constexpr int kLeading = kPiece + 4;                // stride of a row of weights: 16-byte reads of 8 neighbours hit every bank once
+inline constexpr int kFewestPlaces = 4, kMostPlaces = 11;  // of the ring: pieces that are there, on their way or in use
 inline constexpr int kTaskFloats = 8;
-// Of a place: weights, task, bias or mask, rows of the first product.
-inline constexpr int kTaskAt = kPiece * kLeading, kSideAt = kTaskAt + kTaskFloats, kFirstRowsAt = kSideAt + kMostRows * kPiece,
-                     kPlaceFloats = kFirstRowsAt + kMostRows * kPiece;
+inline constexpr int kTaskAt = kPiece * kLeading, kSideAt = kTaskAt + kTaskFloats,
+                     kPlaceFloats = kSideAt + kMostRows * kPiece;  // of a place: weights, task, bias or mask
+inline constexpr int kFirstRows = 4;                               // pieces of the first product whose rows are there or on their way
 inline constexpr int kMostWidth = section::kMostBlockWidth;
 inline constexpr int kLinkFloats = 16, kMostLinks = section::kMostLinks;
 inline constexpr int kScratchFloats = 3072;
+inline constexpr int kChainWords = 8;  // ChainMemory's
 inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
-inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRingAt = kLinksAt + kMostLinks * kLinkFloats,
-                     kRowsAt = kRingAt + kStages * kPlaceFloats, kStoredAt = kRowsAt + 2 * kMostRows * kMostWidth, kTurnsAt = kStoredAt + 4,
-                     kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
+inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRowsAt = kLinksAt + kMostLinks * kLinkFloats,
+                     kFirstRowsAt = kRowsAt + 2 * kMostRows * kMostWidth, kWordsAt = kFirstRowsAt + kFirstRows * kMostRows * kPiece,
+                     kTurnsAt = kWordsAt + 2 * kChainWords, kRingAt = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
 // Other steps use the ring between chains: all of it as registers of elementwise programs, or its end as scratch memory.
-inline constexpr int kFreeFloats = kRowsAt - kRingAt, kScratchAt = kRowsAt - kScratchFloats;
+inline constexpr int kFreeFloats = kFewestPlaces * kPlaceFloats, kScratchAt = kRingAt + kFreeFloats - kScratchFloats;
 static_assert(kTurnsAt % 4 == 0);
-inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
-static_assert(kSharedBytes <= 99 * 1024);
+LAMINA_DEVICE constexpr unsigned shared_bytes(int places) { return unsigned(kRingAt + places * kPlaceFloats) * 4; }
+static_assert(shared_bytes(kFewestPlaces) <= 99 * 1024 && shared_bytes(kMostPlaces) <= 227 * 1024);
+// Places of the ring on a card whose blocks have so much shared memory.
+constexpr int places_within(size_t bytes) {
+  int places = kFewestPlaces;
+  while (places < kMostPlaces && shared_bytes(places + 1) <= bytes) ++places;
+  return places;
+}
 
 // Words of the state after the counters. First come those that are 0 between launches, then the position at which the next launch
 // continues, then those of an infeed: slices that have arrived, slices no longer needed, and whether the launch has ended.
@@ -87,6 +94,7 @@ struct Arguments {
   section::BlockClock* clock;           // per block: each position in its list, then the block itself; null: off
   unsigned long long most_nanoseconds;  // time after which the launch leaves its loops, to be relaunched; 0: never
   int goes_on;                          // continues where the last launch left
+  int ring;                             // its places
   int rank;
   unsigned launch;       // number of this launch, the same on all ranks
   char* const* windows;  // of each sum over ranks in turn, on rank 0, 1, ...; null: there are none

@@ -1,11 +1,13 @@
 // A chain: consecutive products of a block's list. They are dense layers, or the gradients of their inputs, and each takes the result of
 // the one before. The block's warps have roles:
-//   4 compute    half of the columns each, of half of the rows; they touch shared memory only, and meet the others once per piece of
-//   weights 2 fetch      weights, biases, masks and the first product's rows 1 stores     results, from shared to global memory 1 announces
-//   results to the blocks that wait for them; the fence before takes longer than a layer
+//   4 compute    in two pairs, which take turns: while one multiplies a piece, the other loads the next one's weights into its registers
+//   2 fetch      weights, biases and masks into a ring, as far ahead as it has places
+//   1 has rows   brings the first product's, and stores results, from shared to global memory
+//   1 announces  results to the blocks that wait for them; the fence before takes longer than a layer
 // A piece is up to 64 sums of up to 64 terms, whatever the layer's size, in shared memory as in the device's: a row of it is a term
-// forward, and a sum backward. The barrier behind piece p says that its results are there and that piece p + 1 is. Sums go through their
-// terms in order, as fused multiply-adds from 0: the bits of kernels/cpu/tiles.h.
+// forward, and a sum backward. A computing thread has a column of all rows. The barrier before piece p says that its rows are there, which
+// are the results of pieces before it, and that its weights have left the ring. Sums go through their terms in order, as fused
+// multiply-adds from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_fetch.h"
@@ -13,103 +15,137 @@
 namespace lamina::kernels::cuda::resident {
 
 template <int R, bool gradient>
-LAMINA_DEVICE void compute(const ChainMemory& memory, int thread) {
-  constexpr int kQuads = kPiece / 4, kAhead = 3, kOwn = R * kPiece / kComputeThreads;  // rows of a thread
-  const int column = thread % kPiece, row = thread / kPiece * kOwn;
-  Four w[kAhead + 1], v[kAhead + 1][kOwn];
-  float sums[kOwn];
-  const float* own = memory.place(0);
-  meet();
-  Task task = *reinterpret_cast<const Task*>(own + kTaskAt);
-  // A piece; false after the last one.
-  const auto turn = [&] {
-    const float* const x = memory.shared + task.x + row * task.leading;
-    const auto load = [&](int q) {
-      w[q % (kAhead + 1)] =
-          gradient ? four_in_order(own + column * kLeading + 4 * q) : four_of_column_in_order<kLeading>(own + 4 * q * kLeading + column);
-      LAMINA_UNROLL
-      for (int r = 0; r < kOwn; ++r) v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
-    };
-    LAMINA_UNROLL
-    for (int q = 0; q < kAhead; ++q) load(q);
-    // Behind the last piece nothing comes: it is read again.
-    const bool is_last = (task.flags & Task::is_last) != 0;
-    const float* const coming = is_last ? own : own == memory.place(kStages - 1) ? memory.place(0) : own + kPlaceFloats;
-    const Task after = *reinterpret_cast<const Task*>(coming + kTaskAt);
-    const float* const sides = own + kSideAt + column;
-    float side[kOwn];
-    LAMINA_UNROLL
-    for (int r = 0; r < kOwn; ++r) side[r] = sides[gradient ? (row + r) * kPiece : 0];
-    int results = task.y + row * kMostWidth + column;
-    LAMINA_KNOWN_HERE(results);
-    float* const y = memory.shared + results;
-    if (task.flags & Task::begins_sums) {
-      LAMINA_UNROLL
-      for (int r = 0; r < kOwn; ++r) sums[r] = 0;
+LAMINA_DEVICE void compute(const Block& b, const ChainMemory& memory, int thread) {
+  constexpr int kQuads = kPiece / 4, kAhead = 3;
+  const int pair = thread / kPiece, column = thread % kPiece, places = b.arguments.ring;
+  int place = pair;
+  unsigned there = 0;  // pieces
+  if (pair > 0) meet();
+  for (unsigned piece = unsigned(pair);; piece += 2) {
+    if (there <= piece) {
+      static_assert(kFetchThreads == 2 * kWarp);
+      const unsigned one = wait_in_block(memory.word(ChainMemory::kArrived), piece + 1),
+                     other = wait_in_block(memory.word(ChainMemory::kArrived + 1), piece + 1);
+      there = one < other ? one : other;
     }
+    const float* const own = memory.place(place);
+    place += 2, place -= place < places ? 0 : places;
+    const Task task = *reinterpret_cast<const Task*>(own + kTaskAt);
+    if (task.flags & Task::ends_pair) {
+      if (task.flags & Task::meets) meet();
+      return;
+    }
+    const float* const sides = own + kSideAt + column;
+    const float* const x = memory.shared + task.x;
+    float* const y = memory.shared + task.y + column;
+    float side[R], sums[R];
     LAMINA_UNROLL
-    for (int q = 0; q < kQuads; ++q) {
-      if (q + kAhead < kQuads) load(q + kAhead);
+    for (int r = 0; r < R; ++r) side[r] = sides[gradient ? r * kPiece : 0];
+    if (task.flags & Task::multiplies) [[likely]] {
+      Four w[kQuads], v[kAhead + 1][R];
       LAMINA_UNROLL
-      for (int i = 0; i < 4; ++i) {
+      for (int q = 0; q < kQuads; ++q)
+        w[q] =
+            gradient ? four_in_order(own + column * kLeading + 4 * q) : four_of_column_in_order<kLeading>(own + 4 * q * kLeading + column);
+      meet();
+      const auto load = [&](int q) {
         LAMINA_UNROLL
-        for (int r = 0; r < kOwn; ++r) sums[r] = fma(v[q % (kAhead + 1)][r].v[i], w[q % (kAhead + 1)].v[i], sums[r]);
+        for (int r = 0; r < R; ++r) v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
+      };
+      LAMINA_UNROLL
+      for (int q = 0; q < kAhead; ++q) load(q);
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) sums[r] = task.flags & Task::begins_sums ? 0 : y[r * kMostWidth];
+      LAMINA_UNROLL
+      for (int q = 0; q < kQuads; ++q) {
+        if (q + kAhead < kQuads) load(q + kAhead);
+        LAMINA_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          LAMINA_UNROLL
+          for (int r = 0; r < R; ++r) sums[r] = fma(v[q % (kAhead + 1)][r].v[i], w[q].v[i], sums[r]);
+        }
       }
+    } else {
+      meet();
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) sums[r] = x[r * task.leading + column];
     }
     if (makes(Mistake::meets_early)) meet();
     if (task.flags & Task::is_plain) [[likely]] {
       LAMINA_UNROLL
-      for (int r = 0; r < kOwn; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
-    } else if (task.flags & Task::ends_sums) {
+      for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
+    } else {
       LAMINA_UNROLL
-      for (int r = 0; r < kOwn; ++r) y[r * kMostWidth] = sums[r];
-      const bool is_bias = !gradient && LinkKind(task.kind) == LinkKind::product;
-      LAMINA_ROLLED
-      for (int r = 0; r < kOwn; ++r) {
-        const float given = LinkKind(task.kind) == LinkKind::product ? y[r * kMostWidth] : x[r * task.leading + column];
-        const float result = finish<gradient>(given, sides[is_bias ? 0 : (row + r) * kPiece], task);
-        y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
+      for (int r = 0; r < R; ++r) y[r * kMostWidth] = sums[r];
+      if (task.flags & Task::ends_sums) {
+        const bool is_bias = !gradient && LinkKind(task.kind) == LinkKind::product;
+        LAMINA_ROLLED
+        for (int r = 0; r < R; ++r) {
+          const float result = finish<gradient>(y[r * kMostWidth], sides[is_bias ? 0 : r * kPiece], task);
+          y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
+        }
       }
     }
-    task = after, own = coming;
     if (!makes(Mistake::meets_early)) meet();  // the results are in shared memory
-    return !is_last;
-  };
-  while (turn()) {
   }
 }
 
 template <int R>
-LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Pieces p, bool last_model) {
-  unsigned done = 0;
+LAMINA_DEVICE void store_rows(const ChainMemory& memory, const Pieces& p) {
+  const Link& link = p.at();
+  const int first = p.group * kPiece + int(lane()), count = p.outer - p.group * kPiece, in_pass = p.rows();
+  const float* from = memory.rows(p.side ^ 1) + first;
+  float* to = link.y + (long long)p.row * p.outer + first;
+  constexpr int kTimes = kPiece / int(kWarp);
+  float values[R][kTimes];
+  LAMINA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    LAMINA_UNROLL
+    for (int i = 0; i < kTimes; ++i) values[r][i] = from[r * kMostWidth + i * int(kWarp)];
+  }
+  LAMINA_UNROLL
+  for (int r = 0; r < R; ++r, to += p.outer) {
+    LAMINA_UNROLL
+    for (int i = 0; i < kTimes; ++i)
+      if (int(lane()) + i * int(kWarp) < count && r < in_pass) to[i * int(kWarp)] = values[r][i];
+  }
+}
+
+// Brings the first product's rows, a few pieces ahead, and stores results. Tells which places of the ring are free again.
+template <int R>
+LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, bool last_model) {
   const bool timed = b.arguments.clock != nullptr;  // asked once: the answer lies in global memory
+  if (b.step().early && !makes(Mistake::takes_rows_early)) {
+    const unsigned long long since = timed ? cycles() : 0;
+    if (!wait_for_others(b, b.step().first_wait, b.step().waits, int(lane()), int(kWarp)))
+      atomic_or(memory.word(ChainMemory::kStopped), 1u);
+    sync_warp();
+    if (timed && lane() == 0) clock_waited(b, since);
+  }
+  Pieces coming = p;
+  unsigned asked = 0, done = 0;
+  const auto ask = [&] {
+    if (coming.some() && coming.link == 0) bring_rows<R>(coming, first_rows, memory.shared + ChainMemory::first_rows(int(asked)));
+    commit_copies();
+    if (coming.some()) coming.go_on();
+    ++asked;
+  };
+  LAMINA_ROLLED
+  for (int i = 0; i < kFirstRows - 1; ++i) ask();
+  wait_copies<kFirstRows - 2>();
   meet();
-  for (; p.some(); p.go_on()) {
+  for (unsigned piece = 1; p.some(); p.go_on(), ++piece) {
+    ask();
+    wait_copies<kFirstRows - 2>();
     if (!makes(Mistake::stores_early)) meet();
+    tell_in_block(memory.word(ChainMemory::kTaken), piece);
     if (p.ends_sums()) {
-      const Link& link = p.at();
-      const int first = p.group * kPiece + int(lane()), count = p.outer - p.group * kPiece, in_pass = p.rows();
-      const float* from = memory.rows(p.side ^ 1) + first;
-      float* to = link.y + (long long)p.row * p.outer + first;
-      constexpr int kTimes = kPiece / int(kWarp);
-      float values[R][kTimes];
-      LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) {
-        LAMINA_UNROLL
-        for (int i = 0; i < kTimes; ++i) values[r][i] = from[r * kMostWidth + i * int(kWarp)];
-      }
-      LAMINA_UNROLL
-      for (int r = 0; r < R; ++r, to += p.outer) {
-        LAMINA_UNROLL
-        for (int i = 0; i < kTimes; ++i)
-          if (int(lane()) + i * int(kWarp) < count && r < in_pass) to[i * int(kWarp)] = values[r][i];
-      }
+      store_rows<R>(memory, p);
       if (p.ends_link()) {
         if (timed && lane() == 0)
           clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());
         done += p.last_pass();
-        sync_warp();
-        if (lane() == 0) store_release_in_block(memory.stored(), done);
+        tell_in_block(memory.word(ChainMemory::kStored), done);
       }
     }
     if (makes(Mistake::stores_early)) meet();
@@ -125,7 +161,8 @@ LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned*
   for (int told = 0; told < count;) {
     int now = told;
     if (lane() == 0)
-      while ((now = makes(Mistake::announces_early) ? count : int(load_acquire_in_block(memory.stored()))) == told) pause();
+      while ((now = makes(Mistake::announces_early) ? count : int(load_acquire_in_block(memory.word(ChainMemory::kStored)))) == told)
+        pause();
     now = shuffle(now, 0);
     sync_warp();
     for (int i = told + int(lane()); i < now; i += int(kWarp))
@@ -147,11 +184,11 @@ LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count,
   const int t = int(thread_index());
   const int fetcher = t - kComputeThreads, storer = fetcher - kFetchThreads;
   if (fetcher < 0)
-    compute<R, gradient>(memory, t);
+    compute<R, gradient>(b, memory, t);
   else if (storer < 0)
-    fetch<R, gradient>(b, memory, pieces, first_rows, fetcher);
+    fetch<R, gradient>(b, memory, pieces, fetcher);
   else if (storer < int(kWarp))
-    store_results<R>(b, memory, pieces, last_model);
+    have_rows<R>(b, memory, pieces, first_rows, last_model);
   else if (last_model)
     announce(b, memory, b.arguments.state, count);
 }
@@ -187,6 +224,7 @@ LAMINA_DEVICE bool run_chain(Block& b, bool& known) {
   }
   b.model = 0;
   if (empty) {
+    if (s.early && sync_block_or(!wait_for_others(b, s.first_wait, s.waits, t, kThreads))) return false;
     for (int i = t; i < count; i += kThreads)
       if (const int signal = b.listed(b.position + i).signal; signal >= 0) add_release(b.arguments.state + signal, 1);
     for (int i = 0; i < count; ++i) {
@@ -194,7 +232,7 @@ LAMINA_DEVICE bool run_chain(Block& b, bool& known) {
       clock_end_step(b, b.position + i);
     }
   }
-  const bool good = !sync_block_or(!empty && *ChainMemory(b.chains, count).stopped() != 0);
+  const bool good = !sync_block_or(!empty && *ChainMemory(b.chains, count).word(ChainMemory::kStopped) != 0);
   const int after = b.position + count < b.count ? Block::record(b.current + 1).step.chain : 0;
   known = !empty && after > 0 && fit_together(count, after), ++b.chains;
   return good;

@@ -47,6 +47,13 @@ LAMINA_DEVICE void clock_end_step(const Block& b, int place) {
   c.ended = nanoseconds();
 }
 
+// By one thread: the chain at the block's position has waited since then.
+LAMINA_DEVICE void clock_waited(const Block& b, unsigned long long since) {
+  BlockClock& c = clock_at(b, b.position);
+  const unsigned long long time = cycles() - since;
+  add_to(c.waited, time), add_to(c.busy, 0 - time);
+  c.began = nanoseconds();
+}
 // Of a chain, by one thread: the product at `place` ends, and counts if it ran for all rows and models; the one at `next` begins.
 LAMINA_DEVICE void clock_next_product(const Block& b, int place, int next, bool counts) {
   if (b.arguments.clock == nullptr) return;

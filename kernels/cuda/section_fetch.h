@@ -14,7 +14,7 @@ LAMINA_DEVICE void copy_weights(float* to, const float* from, int n) {
 // Of any piece. What is beyond the last row or column is 0.
 template <bool gradient>
 LAMINA_DEVICE void fetch_weights(const Pieces& p, const Link& link, float* place, int thread) {
-  const int k = !link.w ? 0 : gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;  // without weights: zeros
+  const int k = gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
   const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
   const int row = thread / kInRow, column = thread % kInRow * 4;
   const float* from = link.w + ((long long)(row0 + row) * n + column0 + column);
@@ -62,25 +62,28 @@ LAMINA_DEVICE void fetch_side(const Pieces& p, const Link& link, float* side, in
   }
 }
 
-// The rows of a chain's first product, by a thread per column. There are no more: 0.
+// The rows that a piece of the chain's first product multiplies, by a warp. There are no more: 0.
 template <int R>
-LAMINA_DEVICE void fetch_rows(const Pieces& p, const float* first_rows, float* rows, int column) {
-  const int term = p.chunk * kPiece + column, in_pass = p.rows();
-  const float* from = first_rows + ((long long)p.row * p.inner + term);
+LAMINA_DEVICE void bring_rows(const Pieces& p, const float* first_rows, float* rows) {
+  const int in_pass = p.rows();
   LAMINA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    if (term < p.inner && r < in_pass)
-      copy_async<4>(rows + r * kPiece + column, from + (long long)r * p.inner);
-    else
-      rows[r * kPiece + column] = 0;
+  for (int i = 0; i < kPiece / int(kWarp); ++i) {
+    const int column = int(lane()) + i * int(kWarp), term = p.chunk * kPiece + column;
+    const float* from = first_rows + ((long long)p.row * p.inner + term);
+    LAMINA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      if (term < p.inner && r < in_pass)
+        copy_async<4>(rows + r * kPiece + column, from + (long long)r * p.inner);
+      else
+        rows[r * kPiece + column] = 0;
+    }
   }
 }
 
 // A piece of a link that is_whole, with all that comes with it: what the functions above and task_of() do, in a third of their
 // instructions, which are the time that a piece takes.
 template <int R, bool gradient, bool is_one>
-LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, int thread) {
-  constexpr int kPlaceOfRows = kMostRows * kMostWidth;
+LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, unsigned number, int thread) {
   const int chunk = is_one ? 0 : p.chunk, group = is_one ? 0 : p.group, inner = is_one ? kPiece : p.inner,
             outer = is_one ? kPiece : p.outer;
   const int n = gradient ? inner : outer, row = thread / kInRow, column = thread % kInRow * 4;
@@ -98,12 +101,13 @@ LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, 
       side[r * kPiece] = 0;
   }
   if (thread == kFetchThreads - 1) {
+    constexpr int kPlaceOfRows = kMostRows * kMostWidth;
     const bool ends = is_one || p.ends_sums();
-    const Task task{.x = kRowsAt + p.side * kPlaceOfRows + chunk * kPiece,
-                    .leading = kMostWidth,
+    const Task task{.x = p.link == 0 ? ChainMemory::first_rows(int(number)) : kRowsAt + p.side * kPlaceOfRows + chunk * kPiece,
+                    .leading = p.link == 0 ? kPiece : kMostWidth,
                     .y = kRowsAt + (p.side ^ 1) * kPlaceOfRows + group * kPiece,
-                    .flags = (chunk == 0 ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) | (p.is_last() ? Task::is_last : 0) |
-                             (link.flags & (ends ? ~0 : ~Task::is_plain)),
+                    .flags = Task::multiplies | (chunk == 0 ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) |
+                             (link.flags & (ends ? Task::has_side | Task::is_plain : int(Task::has_side))),
                     .columns = kPiece,
                     .activation = link.activation,
                     .alpha = link.alpha,
@@ -112,45 +116,54 @@ LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, 
   }
 }
 
-// When a piece is met for, the three behind it are on their way or about to be.
+// Runs ahead of the computing warps as far as the ring has places, with three pieces on their way.
 template <int R, bool gradient>
-LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, int thread) {
-  int place = 0, brought = 0;
-  for (int met = 1 - kStages; met < brought; ++met) {
-    if (met >= 0) {
-      if (makes(Mistake::brings_late)) meet();
-      wait_copies<kStages - 2>();
-      if (!makes(Mistake::brings_late)) meet();
+LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, int thread) {
+  const unsigned places = unsigned(b.arguments.ring);
+  unsigned* const arrived = memory.word(ChainMemory::kArrived + thread / int(kWarp));
+  const unsigned* const taken = memory.word(ChainMemory::kTaken);
+  unsigned brought = 0, free = places;  // pieces for which there was a place
+  int ends = 0;
+  float* to = memory.place(0);
+  const float* const last = memory.place(int(places) - 1);
+  while (p.some() || ends < 2) {
+    if (brought == free) {
+      wait_copies<0>();
+      tell_in_block(arrived, brought);
+      free = wait_in_block(taken, makes(Mistake::overtakes) ? 0 : brought + 1 - places) + places;
     }
-    if (p.some()) {
+    if (!p.some()) {
+      if (thread == kFetchThreads - 1) *reinterpret_cast<Task*>(to + kTaskAt) = end_of_pair(ends == 0);
+      ++ends;
+    } else {
       const Link link = p.at();  // all of it with one wait
-      float* const to = memory.place(place);
-      place = place + 1 == kStages ? 0 : place + 1, ++brought;
       if (link.flags & Link::is_whole) {
         if (link.flags & Link::is_one)
-          fetch_whole<R, gradient, true>(p, link, to, thread);
+          fetch_whole<R, gradient, true>(p, link, to, brought, thread);
         else
-          fetch_whole<R, gradient, false>(p, link, to, thread);
-        commit_copies();
-        p.go_on();
-        continue;
-      }
-      if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
-        if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
-        sync_warp();
-      }
-      fetch_weights<gradient>(p, link, to, thread);
-      fetch_side<R, gradient>(p, link, to + kSideAt, thread);
-      if (p.link == 0) fetch_rows<R>(p, first_rows, to + kFirstRowsAt, thread);
-      if (thread == kFetchThreads - 1) {
-        const Task task = task_of(memory, p, to);  // the race checker does not see a result that is made in place
-        *reinterpret_cast<Task*>(to + kTaskAt) = task;
+          fetch_whole<R, gradient, false>(p, link, to, brought, thread);
+      } else {
+        if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
+          if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.word(ChainMemory::kStopped), 1u);
+          sync_warp();
+        }
+        if (link.w) fetch_weights<gradient>(p, link, to, thread);
+        fetch_side<R, gradient>(p, link, to + kSideAt, thread);
+        if (thread == kFetchThreads - 1) {
+          const Task task = task_of(p, link, brought);  // the race checker does not see a result that is made in place
+          *reinterpret_cast<Task*>(to + kTaskAt) = task;
+        }
       }
       p.go_on();
     }
     commit_copies();
+    to = to == last ? memory.place(0) : to + kPlaceFloats, ++brought;
+    wait_copies<2>();
+    if (makes(Mistake::brings_late)) tell_in_block(arrived, brought);
+    if (brought > 2) tell_in_block(arrived, brought - 2);
   }
-  meet();  // no piece comes behind the last one
+  wait_copies<0>();
+  tell_in_block(arrived, brought);
 }
 
 }  // namespace lamina::kernels::cuda::resident

@@ -43,7 +43,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     const BlockStep& s = b.step();
     // Read once, together. The record is overwritten when the step is over.
     const StepKind kind = s.kind;
-    const int chain = s.chain, waits = s.waits, first_wait = s.first_wait, signal = s.signal;
+    const int chain = s.chain, waits = s.early ? 0 : s.waits, first_wait = s.first_wait, signal = s.signal;
     [[maybe_unused]] const bool announced = of_ranks && section::announces(s);
     if (kind == StepKind::loop) {
       const int place = b.position;

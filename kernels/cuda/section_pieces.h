@@ -13,7 +13,7 @@ struct alignas(16) Link {
   // Flags beside those of a Task.
   static constexpr int by_fours = 256,  // rows of weights are aligned to 16 bytes
       is_dropout = 512,                 // `side` is a dropout's generator
-      is_whole = 1024,                  // a product of whole pieces only, behind another link, which waits for nothing: the usual case
+      is_whole = 1024,                  // a product of whole pieces only, which waits for nothing: the usual case
       is_one = 2048;                    // 64 sums of 64 terms
   const float* w;                       // null: no product
   const float* side;                    // bias, mask or other operand; a dropout's generator; null: none
@@ -27,14 +27,17 @@ struct alignas(16) Link {
 };
 static_assert(sizeof(Link) == kLinkFloats * 4);
 
-// What the computing warps do with a piece. It comes with the piece, so that they have nothing to find out.
+// What the computing warps do with a piece. It comes with the piece, so that they have nothing to find out. Behind the last piece come two
+// tasks that end them, one for each pair of warps; the first of the two meets the others once more.
 struct alignas(16) Task {
   enum : int {
     begins_sums = 1,
     ends_sums = 2,
     has_side = 4,
-    is_last = 8,
+    multiplies = 8,
     is_plain = 16,  // ends sums with relu of them and a side, in 64 columns: the usual case
+    ends_pair = 32,
+    meets = 64,  // before it ends
   };
   int x, leading, y, flags;  // in floats of shared memory: rows of terms, their stride, rows of results
   int columns, activation;   // sums of the piece
@@ -60,7 +63,6 @@ struct Pieces {
   LAMINA_DEVICE bool ends_sums() const { return (chunk + 1) * kPiece >= inner; }
   LAMINA_DEVICE bool ends_link() const { return ends_sums() && (group + 1) * kPiece >= outer; }
   LAMINA_DEVICE bool last_pass() const { return row + rows_in_pass >= rows_end; }
-  LAMINA_DEVICE bool is_last() const { return ends_link() && link + 1 == count && last_pass(); }
   LAMINA_DEVICE int rows() const { return least(rows_in_pass, rows_end - row); }
   LAMINA_DEVICE void go_on() {
     if (inner <= kPiece && outer <= kPiece && link + 1 < count) {  // usually the link is one piece, and another follows
@@ -80,6 +82,14 @@ struct Pieces {
 // The shared memory of a block's chain number `chain`, with so many links. Those of the next chain lie at the other end of the same memory,
 // so that they can be found while this one runs, if there is room.
 struct ChainMemory {
+  // Words by which warps tell each other how far they are; and whether a wait has ended the launch.
+  enum Word : int {
+    kStored,  // links whose results are in the device's memory
+    kStopped,
+    kTaken,    // pieces that are done: their places in the ring are free
+    kArrived,  // pieces that are in shared memory: as each fetching warp sees it
+  };
+  static_assert(kArrived + kFetchThreads / int(kWarp) <= kChainWords);
   float* shared;
   int odd, first_link;
   LAMINA_DEVICE ChainMemory(int chain, int links)
@@ -87,12 +97,26 @@ struct ChainMemory {
   LAMINA_DEVICE Link* links() const { return reinterpret_cast<Link*>(shared + kLinksAt) + first_link; }
   LAMINA_DEVICE float* place(int number) const { return shared + kRingAt + number * kPlaceFloats; }
   LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kMostRows * kMostWidth); }
-  LAMINA_DEVICE unsigned* stored() const { return reinterpret_cast<unsigned*>(shared + kStoredAt) + 2 * odd; }  // results in memory, links
-  LAMINA_DEVICE unsigned* stopped() const { return stored() + 1; }  // a wait has ended the launch
+  LAMINA_DEVICE unsigned* word(int which) const { return reinterpret_cast<unsigned*>(shared + kWordsAt) + kChainWords * odd + which; }
+  // The rows of the first product that piece `number` multiplies.
+  LAMINA_DEVICE static int first_rows(int number) { return kFirstRowsAt + number % kFirstRows * (kMostRows * kPiece); }
 };
 LAMINA_DEVICE bool fit_together(int links, int next) { return links + next <= kMostLinks; }
-// All but the announcing warp meet once a piece.
-LAMINA_DEVICE void meet() { sync_some<1, kComputeThreads + kFetchThreads + int(kWarp)>(); }
+// The computing warps and the one that brings and stores rows meet once a piece.
+LAMINA_DEVICE void meet() { sync_some<1, kComputeThreads + int(kWarp)>(); }
+// By a warp: waits until another one of the block has told this number, or a higher one, and returns what it told.
+LAMINA_DEVICE unsigned wait_in_block(const unsigned* word, unsigned number) {
+  unsigned told = 0;
+  if (lane() == 0)
+    while ((told = load_acquire_in_block(word)) < number) pause();
+  told = shuffle(told, 0);
+  sync_warp();
+  return told;
+}
+LAMINA_DEVICE void tell_in_block(unsigned* word, unsigned number) {
+  sync_warp();
+  if (lane() == 0) store_release_in_block(word, number);
+}
 
 // Finds the addresses of a chain's steps, for one model; by one of `threads` threads, for all behind the next barrier. first: the
 // chain's. number: of the chain.
@@ -114,11 +138,11 @@ LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number
     const bool by_fours = is_product && s.n % 4 == 0 && reinterpret_cast<size_t>(to.w) % 16 == 0;
     to.flags = (by_fours ? Link::by_fours : 0) | (s.link == LinkKind::dropout ? Link::is_dropout : 0) | (to.side ? Task::has_side : 0) |
                (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0) |
-               (by_fours && to.inner % kPiece == 0 && to.outer % kPiece == 0 && i > 0 && s.waits == 0 ? Link::is_whole : 0) |
+               (by_fours && to.inner % kPiece == 0 && to.outer % kPiece == 0 && (i == 0 || s.waits == 0) ? Link::is_whole : 0) |
                (to.inner == kPiece && to.outer == kPiece ? Link::is_one : 0);
     to.first_wait = s.first_wait, to.waits = s.waits, to.unused = 0;  // written, because a link is read as a whole
   }
-  if (thread == 0) *memory.stored() = 0, *memory.stopped() = 0;
+  for (int i = thread; i < kChainWords; i += threads) *memory.word(i) = 0;
 }
 
 // By what a dropout multiplies an element: 0, or at least 1.
@@ -131,18 +155,29 @@ LAMINA_DEVICE float dropout_factor(const long long* generator, float rate, long 
   return word < philox::drop_below(rate) ? 0 : float(1 / (1 - double(rate)));
 }
 
-// For the piece at this place of the ring.
-LAMINA_DEVICE Task task_of(const ChainMemory& memory, const Pieces& p, const float* place) {
-  const Link& link = p.at();
+// Of the chain's piece with this number.
+LAMINA_DEVICE Task task_of(const Pieces& p, const Link& link, unsigned number) {
+  constexpr int kPlaceOfRows = kMostRows * kMostWidth;
   Task task;
-  task.x = int((p.link == 0 ? place + kFirstRowsAt : memory.rows(p.side) + (p.inner > 0 ? p.chunk : p.group) * kPiece) - memory.shared);
+  task.x =
+      p.link == 0 ? ChainMemory::first_rows(int(number)) : kRowsAt + p.side * kPlaceOfRows + (p.inner > 0 ? p.chunk : p.group) * kPiece;
   task.leading = p.link == 0 ? kPiece : kMostWidth;
-  task.y = int(memory.rows(p.side ^ 1) - memory.shared) + p.group * kPiece;
+  task.y = kRowsAt + (p.side ^ 1) * kPlaceOfRows + p.group * kPiece;
   task.columns = link.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha, task.kind = link.kind;
-  const bool begins = p.chunk == 0, ends = p.ends_sums();
-  task.flags = (begins ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) | (p.is_last() ? Task::is_last : 0) |
-               (link.flags & (ends && task.columns >= kPiece ? ~0 : ~Task::is_plain));
+  const bool ends = p.ends_sums();
+  task.flags = (p.chunk == 0 ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) | (link.w ? Task::multiplies : 0) |
+               (link.flags & (ends && task.columns >= kPiece ? Task::has_side | Task::is_plain : int(Task::has_side)));
   return task;
+}
+LAMINA_DEVICE Task end_of_pair(bool meets) {
+  return {.x = 0,
+          .leading = 0,
+          .y = 0,
+          .flags = Task::ends_pair | (meets ? Task::meets : 0),
+          .columns = 0,
+          .activation = 0,
+          .alpha = 0,
+          .kind = 0};
 }
 
 // given: the sum of a product; else the element before the link.

@@ -13,6 +13,7 @@ inline constexpr int kBlockThreads = 256;
 inline constexpr int kMostBlockWidth = 256;                    // n of a dense step
 inline constexpr int kMostBases = 1000;                        // their addresses are launch arguments, which are limited to 32 KB
 inline constexpr int kRowsPerSpine = 2;                        // batch rows per spine block (blocks.h), for small batches
+inline constexpr int kPiecesOfSet = 20;                        // of weights: forward, for each set of spines (blocks.h), about
 inline constexpr int kPiece = 64;                              // most sums, and most terms of a sum, in a piece of weights of a chain
 inline constexpr int kMostLinks = 128;                         // products that a block runs as one chain (chains.h)
 inline constexpr int kFewRowsInPass = 2, kMostRowsInPass = 4;  // batch rows that a chain takes at once: a form of the kernel for each
@@ -99,7 +100,9 @@ struct BlockStep {
   // If code or code2 is `w - rate * g`: which inputs are w and rate. Then no interpreter is needed.
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;    // number of its run: steps without a turn between them
-  int32_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
+  int16_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
+  uint8_t early = 0;  // and its waits are for the product's rows only: weights are brought before (chains.h)
+  uint8_t unused = 0;
   LinkKind link = LinkKind::none;
   Activation link_activation = Activation::none;
   int8_t known = kInterpreted, known2 = kInterpreted;  // what code and code2 are

@@ -31,7 +31,9 @@ const char* how(const BlockStep& s) {
 
 std::string print(const BlockPlan& plan) {
   std::string out = cat(plan.program.blocks, " blocks");
-  out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
+  out += cat(": ", plan.spines, " take rows, ");
+  if (plan.sets > 1) out += cat("and so many take them over in each of ", plan.sets - 1, " relays, ");
+  out += cat(plan.helpers, " update weights; ");
   out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
   if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
   out += plan.windows.empty() ? "; run by section_kernel" : "; run by section_kernel_of_ranks";  // as a profiler shows it
@@ -61,6 +63,7 @@ std::string print(const BlockPlan& plan) {
     if (s.neighbours > 1) out += cat(", of which ", s.neighbours, " share the same ", s.partition == Partition::models ? "leaf" : "rows");
     if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
     if (has_code(s) && s.link == LinkKind::none) out += cat(" by ", how(s));
+    if (s.early) out += " whose weights come first";
     if (s.signal >= 0) out += cat(" raises ", s.signal);
     for (int w = 0; w < s.waits; ++w)
       out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);

@@ -65,6 +65,7 @@ class Planner {
     plan_.turns = flat_.turns;
     find_waits();
     find_chains();
+    find_early_chains();
     write();
     validate(plan_, flat_);
     plan_.names = flat_.names;
@@ -97,7 +98,6 @@ class Planner {
     }
     const int spine_limit = helped ? std::max(1, most_ / 2) : most_;
     plan_.spines = int(std::clamp<int64_t>((rows + kRowsPerSpine - 1) / kRowsPerSpine, 1, spine_limit));
-    plan_.helpers = helped ? most_ - plan_.spines : 0;
     replicas_ = replicas;
     models_ = int(std::clamp<int64_t>(replicas, 1, most_));
     // No more helpers than the work justifies.
@@ -107,8 +107,48 @@ class Planner {
     last_turn_ = table_.steps.size();
     for (size_t i = 0; i < table_.steps.size(); ++i)
       if (table_.steps[i].kind == StepKind::loop) last_turn_ = i;
-    plan_.helpers = int(std::min<int64_t>(plan_.helpers, wanted));
-    plan_.program.blocks = std::max(plan_.spines + plan_.helpers, models_);
+    find_sets(most_ - int(std::min<int64_t>(wanted, most_ / 3)));
+    spines_ = plan_.spines * plan_.sets;
+    plan_.helpers = helped ? int(std::min<int64_t>(most_ - spines_, wanted)) : 0;
+    plan_.program.blocks = std::max(spines_ + plan_.helpers, models_);
+  }
+  // Which set of spines has a step of rows. Layers are shared in their order, so that all sets have about as many pieces of weights; but in
+  // training the last layer is alone with the loss, whose steps would keep a block from bringing weights. A gradient of a layer's input is
+  // where that input was made: its set has the masks. Other steps are where the step before them is.
+  void find_sets(int blocks) {
+    const auto pieces = [](const Step& s) {
+      const auto in = [](int width) { return (width + kPiece - 1) / kPiece; };
+      return s.kind == StepKind::dense && by_rows(s) ? int64_t(in(s.k)) * in(s.n) : 0;
+    };
+    int64_t all = 0, of_last = 0, before = 0;
+    bool trains = false;
+    for (const Step& s : table_.steps) {
+      trains = trains || (s.kind == StepKind::dense_grad_input && by_rows(s));
+      if (pieces(s) > 0) of_last = pieces(s);
+      all += pieces(s);
+    }
+    const int64_t shared = trains ? all - of_last : all;
+    const int sharing = int(std::min<int64_t>(shared / kPiecesOfSet, blocks / plan_.spines - trains));
+    plan_.sets = sharing > 1 ? sharing + trains : 1;
+    set_of_.assign(table_.steps.size(), 0);
+    if (plan_.sets == 1) return;
+    std::map<int, int> made_in, of_weights, of_gradient;  // by buffer
+    for (size_t i = 0; i < table_.steps.size(); ++i) {
+      const Step& s = table_.steps[i];
+      int& set = set_of_[i] = i > 0 ? set_of_[i - 1] : 0;
+      if (!by_rows(s)) continue;
+      if (is_product(s.kind)) {
+        const int x = table_.operands[size_t(s.first_in)].buffer, weights = table_.operands[size_t(s.first_in + 1)].buffer;
+        if (pieces(s) > 0) {
+          set = of_weights.try_emplace(weights, int(before * sharing / shared)).first->second;
+          of_gradient.try_emplace(weights, made_in.count(x) ? made_in[x] : set);
+          before += pieces(s);
+        } else if (of_gradient.count(weights)) {
+          set = of_gradient[weights];
+        }
+      }
+      for (int o = 0; o < s.outs; ++o) made_in[table_.operands[size_t(s.first_out + o)].buffer] = set;
+    }
   }
   // Gradients of a batch's shards, which are summed.
   bool is_leaf_update(const Step& s) const { return s.kind == StepKind::dense_update && s.partition == Partition::models && !ensemble_; }
@@ -135,15 +175,17 @@ class Planner {
       if (is_leaf_update(s)) blocks = std::min(blocks, s.replicas * out.neighbours);
       blocks -= blocks % out.neighbours;
       if (next_helper_ + blocks > plan_.helpers) next_helper_ = 0;
-      out.first_block = plan_.spines + next_helper_, out.blocks = blocks;
+      out.first_block = spines_ + next_helper_, out.blocks = blocks;
       next_helper_ += blocks;
     } else if (by_rows(s)) {
-      out.blocks = s.rows == replicas_ ? models_ : plan_.spines;  // a row per model belongs to that model's block
-    } else if (plan_.spines > 1 && plan_.helpers > 0) {
+      const bool by_models = s.rows == replicas_;  // a row per model belongs to that model's block
+      out.first_block = by_models ? 0 : set_of_[number] * plan_.spines;
+      out.blocks = by_models ? models_ : plan_.spines;
+    } else if (spines_ > 1 && plan_.helpers > 0) {
       out.first_block = plan_.program.blocks - 1;  // rows do not wait behind it
       if (s.kind != StepKind::copy || number <= last_turn_) return;
       if (next_helper_ == plan_.helpers) next_helper_ = 0;
-      out.first_block = plan_.spines + next_helper_++;  // many Variables may be copied behind a loop
+      out.first_block = spines_ + next_helper_++;  // many Variables may be copied behind a loop
     }
   }
 
@@ -255,11 +297,16 @@ class Planner {
     return false;
   }
 
+  // All of step a has ended, and so has everything that a waited for, and everything its blocks did before.
+  void learn_of(size_t a, size_t begin, std::vector<bool>& known) const {
+    known[a] = true;
+    for (size_t e = begin; e < a; ++e)
+      if (known_[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known[e] = true;
+  }
   void find_waits() {
     const size_t count = plan_.steps.size();
-    // known[b][a]: whether step a has ended when a step b's blocks start it. Everything before a turn has ended.
-    std::vector<std::vector<bool>> known(count, std::vector<bool>(count));
-    std::vector<std::vector<int>> waits_for(count);
+    known_.assign(count, std::vector<bool>(count));
+    waits_for_.resize(count);
     size_t begin = 0;  // start of the run
     for (size_t b = 0; b < count; ++b) {
       if (table_.steps[b].kind == StepKind::loop) {
@@ -269,22 +316,19 @@ class Planner {
       // Waits of the same blocks' earlier steps are inherited; and part i of those steps precedes part i of this one.
       for (size_t a = b; a-- > begin;)
         if (same_blocks(plan_.steps[a], plan_.steps[b])) {
-          known[b] = known[a];
+          known_[b] = known_[a];
           break;
         }
       for (size_t a = b; a-- > begin;) {
-        if (known[b][a] || !must_wait(a, b)) continue;
-        waits_for[b].push_back(int(a));
-        known[b][a] = true;
-        // All of a has ended, and so has everything that a waited for, and everything its blocks did before.
-        for (size_t e = begin; e < a; ++e)
-          if (known[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known[b][e] = true;
+        if (known_[b][a] || !must_wait(a, b)) continue;
+        waits_for_[b].push_back(int(a));
+        learn_of(a, begin, known_[b]);
       }
     }
     for (size_t b = 0; b < count; ++b) {
       BlockStep& step = plan_.steps[b];
       step.first_wait = int32_t(plan_.waits.size());
-      for (int a : waits_for[b]) {
+      for (int a : waits_for_[b]) {
         BlockStep& earlier = plan_.steps[size_t(a)];
         if (earlier.signal < 0) earlier.signal = plan_.program.counters++;
         plan_.waits.push_back({earlier.signal, earlier.blocks});
@@ -312,6 +356,43 @@ class Planner {
       chain.push_back(int(i));
       ++plan_.steps[size_t(chain[0])].chain;
     }
+  }
+
+  void find_early_chains() {
+    size_t begin = 0;  // start of the run
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      if (table_.steps[i].kind == StepKind::loop) begin = i + 1;
+      if (plan_.steps[i].chain > 0 && plan_.steps[i].waits > 0) plan_.steps[i].early = waits_for_rows_only(i, begin);
+    }
+  }
+  // Whether all that the chain's steps read beside the first one's rows is there without its waits.
+  bool waits_for_rows_only(size_t first, size_t begin) const {
+    std::vector<bool> known(plan_.steps.size());
+    for (size_t a = first; a-- > begin;)
+      if (same_blocks(plan_.steps[a], plan_.steps[first])) {
+        known = known_[a];
+        break;
+      }
+    int left = plan_.steps[first].chain;
+    for (size_t i = first; left > 0; ++i) {
+      if (!same_blocks(plan_.steps[i], plan_.steps[first])) continue;
+      --left;
+      if (i > first)
+        for (int a : waits_for_[i]) learn_of(size_t(a), begin, known);
+      for (size_t a = begin; a < i; ++a) {
+        if (known[a] || (a >= first && same_blocks(plan_.steps[a], plan_.steps[first]))) continue;
+        const bool alike = shared_alike(plan_.steps[a], plan_.steps[i]);
+        for (const Access& x : accesses_[a])
+          for (size_t k = 1; k < accesses_[i].size(); ++k) {
+            const Access& y = accesses_[i][k];
+            if (x.write && !y.write &&
+                (alike ? conflict(table_.steps[a], x, table_.steps[i], y, ranges_)
+                       : overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)])))
+              return false;
+          }
+      }
+    }
+    return true;
   }
 
   // --- memory ---
@@ -376,6 +457,11 @@ class Planner {
   const int most_;
   const bool ensemble_;
   int64_t replicas_ = 0;
+  int spines_ = 1;  // of all sets
+  std::vector<int> set_of_;
+  // [b][a]: whether step a has ended when a step b's blocks start it. Everything before a turn has ended.
+  std::vector<std::vector<bool>> known_;
+  std::vector<std::vector<int>> waits_for_;
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   size_t last_turn_ = 0;  // the last step of kind loop; past the end: there is none
   BlockPlan plan_;

@@ -1,11 +1,12 @@
 // Plans how a GPU's blocks share a section: the table as flat numbers, which block runs which step, and which waits for which.
 //
-// Each step belongs to consecutive blocks; the i-th runs part i. Steps shared by rows belong to the first blocks, the "spine": each runs
-// its rows of the batch through the whole chain of layers without waiting, copies of slices and transposes inside of rows among them.
-// Weight updates belong to the other blocks, the "helpers", a few each. In a run of steps there are no grid-wide barriers: a step waits, by
-// counters that blocks increment, only for earlier steps of other blocks whose bytes it touches. Blocks take steps in the table's order, so
-// waits cannot form a cycle. Bodies of loops and branches are part of the same sequence (flatten.h): control-flow points between runs are
-// called turns; all blocks take them alike, mostly after a barrier.
+// Each step belongs to consecutive blocks; the i-th runs part i. Steps shared by rows belong to the first blocks, the "spines": each runs
+// its rows of the batch through the layers, copies of slices and transposes inside of rows among them. Deep networks have several sets of
+// spines, which relay the rows: each set has some layers, whose weights it brings before their rows come, and both the steps forward and
+// their gradients. Weight updates belong to the other blocks, the "helpers", a few each. In a run of steps there are no grid-wide barriers:
+// a step waits, by counters that blocks increment, only for earlier steps of other blocks whose bytes it touches. Blocks take steps in the
+// table's order, so waits cannot form a cycle. Bodies of loops and branches are part of the same sequence (flatten.h): control-flow points
+// between runs are called turns; all blocks take them alike, mostly after a barrier.
 #pragma once
 #include <memory>
 #include <string>
@@ -21,8 +22,8 @@ namespace lamina::section {
 struct BlockPlan {
   BlockProgram program;
   std::vector<char> bytes;
-  int spines = 0, helpers = 0;
-  std::vector<BlockStep> steps;  // the same as in bytes, for explain() and checks
+  int spines = 0, sets = 1, helpers = 0;  // spines: of a set
+  std::vector<BlockStep> steps;           // the same as in bytes, for explain() and checks
   std::vector<BlockWait> waits;
   std::vector<BlockTurn> turns;
   std::vector<std::string> names;  // per step, for profilers

@@ -1,7 +1,8 @@
 // Chains: steps that a block runs as one, each on the result of the one before (kernels/cuda/section_chain.h): products, and what lies
 // between them element by element, if it is on a short list (LinkKind). Weights, biases, masks and other operands are read ahead of their
-// step, at any time after the chain began, but behind the step's own waits. A block with more rows or models than it takes at once runs the
-// whole chain for the first of them before the next.
+// step, at any time after the chain began, but behind the step's own waits. If a chain is early, its first step's waits are for nothing but
+// its rows and its result, and the weights and operands of all its steps are read before them. A block with more rows or models than it
+// takes at once runs the whole chain for the first of them before the next.
 #pragma once
 #include <vector>
 

@@ -8,6 +8,7 @@ namespace lamina::section {
 
 struct Place {  // index in a block's list
   int block = 0, at = 0;
+  bool early = false;  // of an access: before the waits of an early chain's first step
 };
 
 // The last access to some bytes.

@@ -132,6 +132,7 @@ class PlanValidator {
             cat(step_text(int(i)), " is not all blocks'"));
     require(s.waits >= 0 && s.first_wait >= 0 && size_t(s.first_wait) + size_t(s.waits) <= plan_.waits.size(),
             cat(step_text(int(i)), " has waits that are not there"));
+    require(!s.early || (s.chain > 0 && s.early == 1), cat(step_text(int(i)), " brings weights, and begins no chain"));
     require(s.signal < p_.counters, cat(step_text(int(i)), " raises a counter that is not there"));
     for (int w = 0; w < s.waits; ++w) {
       const int counter = waits_[s.first_wait + w].counter;
@@ -218,10 +219,10 @@ class PlanValidator {
   }
   // Each product is in one chain, whose steps the block takes one after the other.
   void check_chains(int b, const std::vector<int>& list) {
-    chain_of_.resize(count_);
+    chain_of_.resize(count_, -1);
     for (size_t i = 0; i < list.size();) {
       const BlockStep& first = steps_[list[i]];
-      const size_t length = is_product(first.kind) ? size_t(std::max(first.chain, 0)) : 1;
+      const size_t length = is_product(first.kind) ? size_t(std::max<int>(first.chain, 0)) : 1;
       require(length >= 1 && i + length <= list.size() && (is_product(first.kind) || first.chain == 0),
               cat(step_text(list[i]), " of block ", b, " begins no chain"));
       const std::vector<int> chain(list.begin() + ptrdiff_t(i), list.begin() + ptrdiff_t(i + length));
@@ -303,8 +304,12 @@ class PlanValidator {
         for (int b = steps_[i].first_block; b < steps_[i].first_block + steps_[i].blocks; ++b) {
           accesses_of(places_, steps_[i], b, accesses_);
           const Place place{b, place_of(i, b)};
+          const int first = chain_of_[size_t(i)];
           for (const BlockAccess& a : accesses_)
-            if (!a.write) touch(a, i, place, a.ahead ? place_of(chain_of_[size_t(i)], b) : place.at);
+            if (!a.write && a.ahead && first >= 0)
+              touch(a, i, {b, place.at, steps_[first].early != 0}, place_of(first, b));
+            else if (!a.write)
+              touch(a, i, place, place.at);
           for (const BlockAccess& a : accesses_)
             if (a.write) touch(a, i, place, place.at);
         }
@@ -342,7 +347,7 @@ class PlanValidator {
   void advance() {
     const size_t blocks = size_t(p_.blocks), values = announced_by_.size();
     clocks_.assign(1, Clock(blocks));
-    clock_of_.assign(blocks, {});
+    clock_of_.assign(blocks, {}), early_clock_of_.assign(blocks, {});
     done_.assign(blocks, 0);
     reached_.assign(size_t(p_.counters) + values, 0);  // of a value: its announcements
     watching_.assign(reached_.size(), {});
@@ -378,7 +383,11 @@ class PlanValidator {
       for (int w = 0; w < s.waits && missing < 0; ++w)
         if (const BlockWait& wait = waits_[s.first_wait + w]; reached_[size_t(wait.counter)] < wait.until) missing = wait.counter;
       if (missing >= 0) return watching_[size_t(missing)].push_back(b);
-      clock_of_[size_t(b)].push_back(learn(s, b));
+      auto &clocks = clock_of_[size_t(b)], &early = early_clock_of_[size_t(b)];
+      const int before = clocks.empty() ? 0 : clocks.back(), first = chain_of_[size_t(order[size_t(done)])];
+      clocks.push_back(learn(s, before));
+      const bool is_early = first >= 0 && steps_[first].early;
+      early.push_back(!is_early ? clocks.back() : &s == &steps_[first] ? before : learn(s, early.back()));
       for (const int value : {s.kind == StepKind::announce ? s.k : -1, s.announces, s.announces2})
         if (value >= 0) ++reached_[size_t(p_.counters + value)];
       if (s.signal >= 0) raise(s.signal);
@@ -404,9 +413,8 @@ class PlanValidator {
     return repeats_[size_t(s.run)] && wait.until < arrivals_[size_t(wait.counter)] ? 0 : wait.until;
   }
 
-  // The clock of a block that has reached this step.
-  int learn(const BlockStep& s, int b) {
-    const int before = clock_of_[size_t(b)].empty() ? 0 : clock_of_[size_t(b)].back();
+  // The clock of a block that has passed this step's waits.
+  int learn(const BlockStep& s, int before) {
     Clock now;
     for (int w = 0; w < s.waits; ++w) {
       const BlockWait& wait = waits_[s.first_wait + w];
@@ -443,7 +451,8 @@ class PlanValidator {
   // Whether x has ended when y's block, past the waits at y, is there. For one block, x may be y; its steps from `since` on are not over.
   bool is_before(const Place& x, const Place& y, int since) const {
     if (x.block == y.block) return x.at <= since;
-    return clocks_[size_t(clock_of_[size_t(y.block)][size_t(y.at)])][size_t(x.block)] > x.at;
+    const auto& clock_of = y.early ? early_clock_of_ : clock_of_;
+    return clocks_[size_t(clock_of[size_t(y.block)][size_t(y.at)])][size_t(x.block)] > x.at;
   }
 
   // --- bytes ---
@@ -616,10 +625,12 @@ class PlanValidator {
   std::vector<int> announced_by_;            // per value of sums over ranks: a step
 
   std::set<std::vector<int>> chains_;  // checked ones
-  std::vector<int> chain_of_;          // per product: its chain's first
+  std::vector<int> chain_of_;          // per step: its chain's first, or -1
 
   std::vector<Element> path_;
-  std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per position: index of the clock
+  // Per block: its steps; per element, and per position: index of the clock, and of the one without the waits of an early chain's first
+  // step.
+  std::vector<std::vector<int>> order_, run_begins_, clock_of_, early_clock_of_;
   std::vector<int> first_part_, part_at_, done_, reached_;
   std::vector<std::vector<int>> watching_;  // per counter: blocks that wait for it
   int collectable_ = 0;                     // values of sums over ranks below it may be collected

@@ -3,8 +3,9 @@
 
   section_steps.py [LIBRARY] [--arch sm_90a] [other options of cycles.py]
 
-forward, gradient  a turn of the computing warps in the middle of a chain, from barrier to barrier. Other warps bring weights and take results away.
+forward, gradient  a turn of the two warps that multiply, in the middle of a chain, from barrier to barrier
 more rows          such a turn forward with four rows
+weights            meanwhile, of the other two: the next piece's weights to registers; weights back: of the gradient
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
 first piece        of a chain: from there until its weights are in shared memory
 step               of any other step: all but its own work
@@ -26,8 +27,9 @@ LIBRARY = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "python"
 
 # The chain's roles are a function of their own. There nvdisasm is right about the line of an instruction, but not about where that was inlined.
 TURN = 'BAR@device_gpu.h:"n"(barrier), "n"(threads)'
-PRODUCTS = "FFMA*64@device_gpu.h:return __fmaf_rn(a, b, c);"  # of a row
-OF_MORE_ROWS = PRODUCTS.replace("64", "128")
+PRODUCTS = "FFMA*128@device_gpu.h:return __fmaf_rn(a, b, c);"  # of two rows
+OF_MORE_ROWS = PRODUCTS.replace("128", "256")
+OF_COLUMN = "four.h:asm volatile(\"ld.volatile.shared.f32 %0"
 RESULTS = "section_chain.h:y[r * kMostWidth] = gradient"
 OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
@@ -56,11 +58,12 @@ def compiled_program(inputs, outputs):
 PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
              "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return run_known(" for op in ("CALL", "RET"))]}
 ON_EIGHT = " on 8 warps"
-FETCHED = "BAR@section_fetch.h:if (!makes(Mistake::brings_late)) meet();"
+FETCHED = "section_fetch.h:if (brought > 2) tell_in_block(arrived, brought - 2);"
 WEIGHTS = "LDGSTS*16@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLeading"
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
-        "more rows": [TURN, OF_MORE_ROWS, f"FADD*2@{RESULTS}", TURN],
+        "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
+        "weights": [TURN, f"LDS*64@{OF_COLUMN}", TURN], "weights back": [TURN, "LDS*16@four.h:four_in_order()", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
         "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, FETCHED],
@@ -73,9 +76,10 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
                           "ST@section_rows.h:y[at] = (load_shared", "RET@section_rows.h:loss_gradient()"],
         "update": update_of(4), "whole update": update_of(8), **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
-OF_TURN = {"warps": 4, "broadcast": [ROWS]}
+OF_TURN = {"warps": 4, "broadcast": [ROWS]}  # a pair; and for the pipe to shared memory the other one, which loads weights
+OF_LONG_TURN = {"warps": 3, "broadcast": [ROWS]}
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
-OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "more rows", "gradient"], OF_TURN), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "gradient"], OF_TURN), "more rows": OF_LONG_TURN, **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
            "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step<of_ranks>(b, s)) break;", "chain=section_chain.h:run_chain()"]

@@ -399,7 +399,8 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
     throw Failure(what + "a block has " + std::to_string(wanted.threads) + " threads, wanted 32 to 1024 in whole warps");
   if (wanted.grid.x == 0 || wanted.grid.y == 0 || wanted.grid.y > 65535 || wanted.grid.x > 0x7fffffffu)
     throw Failure(what + "a grid of " + std::to_string(wanted.grid.x) + " x " + std::to_string(wanted.grid.y) + " blocks");
-  if (wanted.shared_bytes > 227 * 1024) throw Failure(what + std::to_string(wanted.shared_bytes) + " bytes of shared memory");
+  if (wanted.shared_bytes > the_settings.shared_bytes)
+    throw Failure(what + std::to_string(wanted.shared_bytes) + " bytes of shared memory");
   const unsigned count = wanted.grid.x * wanted.grid.y;
   if (wanted.cooperative && count > the_settings.resident_blocks)
     throw Failure(what + "more blocks than can be resident at once: " + std::to_string(count));

@@ -14,7 +14,7 @@ PlanMutator::PlanMutator(BlockPlan plan, Flat flat) : plan_(std::move(plan)), fl
 const std::vector<std::string>& PlanMutator::kinds() {
   static const std::vector<std::string> all{"wait removed",    "count changed", "wait moved",    "wait for another counter",
                                             "arrival removed", "arrival moved", "steps swapped", "operand moved",
-                                            "meeting dropped", "chain changed", "sum changed"};
+                                            "meeting dropped", "chain changed", "sum changed",   "weights first"};
   return all;
 }
 
@@ -22,7 +22,7 @@ std::string PlanMutator::mutate(std::mt19937& random) {
   constexpr std::string (PlanMutator::* all[])(std::mt19937&) = {
       &PlanMutator::remove_wait,    &PlanMutator::change_count, &PlanMutator::move_wait,  &PlanMutator::retarget_wait,
       &PlanMutator::remove_arrival, &PlanMutator::move_arrival, &PlanMutator::swap_steps, &PlanMutator::move_slot,
-      &PlanMutator::drop_meeting,   &PlanMutator::change_chain, &PlanMutator::change_sum};
+      &PlanMutator::drop_meeting,   &PlanMutator::change_chain, &PlanMutator::change_sum, &PlanMutator::bring_first};
   kind = random() % std::size(all);
   const std::string done = (this->*all[kind])(random);
   write();
@@ -160,6 +160,14 @@ std::string PlanMutator::change_chain(std::mt19937& random) {
   const int place = 1 + int(random() % unsigned(first.chain - 1));
   steps_[size_t(links[size_t(place)])].chain = first.chain - place, first.chain = place;
   return cat("step ", links[size_t(place)], ": cut from the chain of step ", i);
+}
+
+// A chain's weights are brought before its first step's waits, or no longer.
+std::string PlanMutator::bring_first(std::mt19937& random) {
+  const int i = pick_step(random, [](const BlockStep& s) { return s.chain > 0 && s.waits > 0; });
+  if (i < 0) return "";
+  steps_[size_t(i)].early ^= 1;
+  return cat("step ", i, ": its weights come ", steps_[size_t(i)].early ? "first" : "behind its waits");
 }
 
 // One number of a step that sums over ranks, or of what it finds in windows.

@@ -92,6 +92,13 @@ Lowering ensemble(int models, int blocks) {
   return {"ensemble", tests::program_of(step.concrete(some({5, 7})).graph()), blocks};
 }
 
+// The second step waits for weights.
+Lowering steps_of_two(int blocks) {
+  auto net = std::make_shared<Layers>(std::vector<int64_t>{6, 5, 3}, std::make_shared<optim::SGD>(0.1));
+  auto twice = function([net](Tensor x, Tensor y) { return net->step(x, y) + net->step(x, y); });
+  return {"two steps", tests::program_of(twice.concrete(some({5, 6}), some({5, 3}, 3)).graph()), blocks};
+}
+
 Lowering epoch(int blocks) {
   const LoopsAsTheyAre whole;
   auto net = std::make_shared<Layers>(std::vector<int64_t>{6, 5, 3}, std::make_shared<optim::SGD>(0.1, 0.9));
@@ -122,6 +129,8 @@ std::vector<Lowering> lowerings() {
           training("RMSprop", {5, 6, 4}, 9, 4, std::make_shared<RMSprop>()),
           training("classes", {8, 6, 5}, 6, 5, std::make_shared<SGD>(0.1), true),
           training("one block", {5, 4, 3}, 3, 1, std::make_shared<SGD>(0.1)),
+          training("relays", std::vector<int64_t>(42, 3), 3, 9, std::make_shared<SGD>(0.1)),
+          steps_of_two(6),
           forward(3),
           ensemble(4, 3),
           epoch(5),

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "graph/compile/compile.h"
 #include "graph/frontend/factories.h"
@@ -34,6 +35,7 @@ using tests::Layers;
 using tests::patterned;
 using tests::program_of;
 using tests::small_net;
+using tests::small_program;
 using tests::Trial;
 
 // An image has 784 pixels: too many accesses to check each.
@@ -56,16 +58,19 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   const auto& planned = *static_cast<const BlockSection*>(program->instructions[0].kernel.args.get());
   EXPECT_EQ(planned.plan.spines, 10) << "20 rows, 2 for each block";
-  EXPECT_GT(planned.plan.helpers, 100);
-  std::vector<int> chains;
+  EXPECT_EQ(planned.plan.sets, 6) << "the last one has the loss";
+  EXPECT_GT(planned.plan.helpers, 60);
+  std::vector<int> chains, early;
   for (const section::BlockStep& s : planned.plan.steps)
-    if (s.chain > 0) chains.push_back(s.chain);
-  EXPECT_EQ(chains, (std::vector<int>{102, 102})) << "with dropout and its gradient";
+    if (s.chain > 0) chains.push_back(s.chain), early.push_back(s.early);
+  ASSERT_EQ(chains.size(), 11u) << "forward and, but for the last, back by each set";
+  EXPECT_EQ(std::accumulate(chains.begin(), chains.end(), 0), 2 * 102) << "with dropout and its gradient";
+  EXPECT_EQ(early, (std::vector<int>{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})) << "the others' rows come from other blocks";
   EXPECT_LE(planned.plan.program.blocks, 128) << "4 multiprocessors are left to others";
   // Rows pass all layers forward and backward without waiting for an update.
   const auto& steps = planned.plan.steps;
   for (const section::BlockStep& s : steps)
-    for (int w = 0; s.first_block == 0 && w < s.waits; ++w)
+    for (int w = 0; s.first_block < planned.plan.sets * planned.plan.spines && w < s.waits; ++w)
       for (const section::BlockStep& earlier : steps)
         EXPECT_FALSE(earlier.kind == section::StepKind::dense_update &&
                      earlier.signal == planned.plan.waits[size_t(s.first_wait + w)].counter)
@@ -84,60 +89,6 @@ TEST(Section, TakesOddWidthsAndBatches) {
   }
 }
 
-// A mask between two layers is part of their chain, forward and backward, for blocks with few rows and with many.
-TEST(Section, ChainsTakeWhatLiesBetweenLayers) {
-  for (const int64_t rows : {3, 11}) {
-    SCOPED_TRACE(cat(rows, " rows"));
-    const auto layers = std::make_shared<std::vector<Variable>>();
-    layers->push_back(Variable(patterned({40, 70}, 0.01f), "kernel"));
-    layers->push_back(Variable(patterned({70, 24}, 0.01f, 3), "kernel"));
-    layers->push_back(Variable(patterned({24, 6}, 0.01f, 5), "kernel"));
-    const auto optimizer = std::make_shared<optim::SGD>(0.1);
-    auto step = function([layers, optimizer](Tensor x, Tensor mask, Tensor y) {
-      GradientTape tape;
-      const auto& v = *layers;
-      const Tensor hidden = tanh(matmul(matmul(x, v[0]) * mask, v[1])), cost = mean(square(matmul(hidden, v[2]) - y));
-      optimizer->apply_gradients(tape.gradient(cost, v), v);
-      return cost;
-    });
-    Trial trial(
-        program_of(step.concrete(patterned({rows, 40}, 0.05f), patterned({rows, 70}, 0.05f, 1), patterned({rows, 6}, 0.05f)).graph()));
-    const auto planned = trial.plan(7);
-    int masks = 0, left = 0;
-    for (const section::BlockStep& s : planned->plan.steps) {
-      if (s.chain > 0) left = s.chain;
-      if (s.link == section::LinkKind::multiply && left > 0) ++masks;
-      if (s.link != section::LinkKind::none) --left;
-    }
-    EXPECT_GE(masks, 1) << section::print(planned->plan);
-    expect_same(trial, {1, 7});
-  }
-}
-
-// Two heads on one body: a chain follows a chain. Their links lie in one memory if there is room, else they are found in turn.
-TEST(Section, RunsChainsBehindEachOther) {
-  const auto heads = [](int layers) {
-    auto f = function([layers](Tensor x, Tensor w) {
-      const Tensor body = tanh(matmul(x, w));
-      Tensor a = body, b = body;
-      for (int i = 0; i < layers; ++i) a = tanh(matmul(a, w));
-      for (int i = 0; i < layers; ++i) b = relu(matmul(b, w));
-      return std::tuple(a, b, tanh(matmul(body, w) * 2.0f));
-    });
-    return program_of(f.concrete(patterned({6, 8}, 0.05f), patterned({8, 8}, 0.05f)).graph());
-  };
-  for (const int layers : {3, 90}) {
-    Trial trial(heads(layers));
-    std::vector<int> chains;
-    for (const section::BlockStep& s : trial.plan(4)->plan.steps)
-      if (s.chain > 0) chains.push_back(s.chain);
-    ASSERT_GE(chains.size(), 2u);
-    EXPECT_EQ(chains[0] + chains[1] > section::kMostLinks, layers == 90)
-        << "the chains have " << chains[0] << " and " << chains[1] << " links";
-    expect_same(trial, {1, 4});
-  }
-}
-
 TEST(Section, HasEveryActivation) {
   LAMINA_LARGE();
   for (const auto& [name, activation] : tests::every_activation()) {
@@ -145,12 +96,6 @@ TEST(Section, HasEveryActivation) {
     Trial trial(program_of(tests::hundred_layers({.layers = 2, .width = 16, .activation = activation}).graph));
     expect_same(trial, {5}, 1e-5);
   }
-}
-
-std::shared_ptr<const Program> small_program(std::shared_ptr<optim::Optimizer> optimizer) {
-  const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
-  auto step = small_net(std::move(optimizer));
-  return program_of(step.concrete(x, y).graph());
 }
 
 // Each program that is compiled into the kernel, by an optimizer that has it.
@@ -222,80 +167,6 @@ TEST(Section, InterpretsAnyProgramOnAnyShareWithTheCpusBits) {
     }
   EXPECT_GE(tried, 30);
   EXPECT_GT(longest, 30);
-}
-
-// Planted bugs: each wait of the plan, if removed, is a race; the complete plan has none.
-TEST(Section, EveryWaitIsNeeded) {
-  if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
-  Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
-  auto plan = trial.plan(6);
-  trial.run_blocks(*plan);
-  EXPECT_TRUE(take_races().empty());
-  ASSERT_GE(plan->plan.waits.size(), 2u);
-  auto* steps = reinterpret_cast<section::BlockStep*>(plan->plan.bytes.data());
-  auto* waits = reinterpret_cast<section::BlockWait*>(plan->plan.bytes.data() + plan->plan.program.waits_at);
-  for (int i = 0; i < plan->plan.program.steps; ++i)
-    for (int w = 0; w < steps[i].waits; ++w) {
-      section::BlockSection less;  // with its own state on the device
-      std::swap(waits[steps[i].first_wait + w], waits[steps[i].first_wait + steps[i].waits - 1]);
-      --steps[i].waits;
-      less.table = plan->table, less.plan = plan->plan;
-      ++steps[i].waits;
-      trial.run_blocks(less);
-      EXPECT_FALSE(take_races().empty()) << "step " << i << ", wait " << w << "\n" << section::print(plan->plan);
-    }
-}
-
-// What a planted bug leads to: a race, other numbers or a launch that is stuck. "" if it is not found.
-std::string found(Trial& trial, Mistake mistake) {
-  auto plan = trial.plan(6);
-  trial.run_blocks(*plan);
-  EXPECT_TRUE(take_races().empty());
-  const auto want = trial.results();
-  for (const auto& o : orders()) {
-    emulation::settings().order = o.order, emulation::settings().seed = o.seed;
-    emulation::settings().most_pauses = 20'000, emulation::settings().mistake = mistake;
-    BlockSection other;  // with its own state on the device
-    other.table = plan->table, other.plan = plan->plan;
-    const std::string stuck = failure_of([&] { trial.run_blocks(other); });
-    emulation::settings() = {};
-    if (const auto races = take_races(); !races.empty()) return races[0];
-    if (!stuck.empty()) return stuck;
-    if (trial.results() != want) return "other numbers";
-  }
-  return "";
-}
-
-// Planted bugs in the roles of a chain's warps, and in the steps between chains.
-TEST(Section, EveryMistakeOfARoleIsFound) {
-  if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
-  Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
-  for (Mistake mistake : {Mistake::meets_early, Mistake::brings_late, Mistake::stores_early, Mistake::announces_early,
-                          Mistake::announces_unfenced, Mistake::updates_before})
-    EXPECT_NE(found(trial, mistake), "") << "mistake " << int(mistake);
-  // Weights for which the chain waits in its middle.
-  auto net = function([](Tensor x, Tensor first, Tensor second) { return matmul(tanh(matmul(x, first)), tanh(second)); });
-  const auto values = [](const Shape& shape) { return full(shape, 0.25); };
-  Trial other(program_of(net.concrete(values({10, 40}), values({40, 24}), values({24, 6})).graph()));
-  const auto steps = other.plan(6)->plan.steps;
-  ASSERT_TRUE(std::any_of(steps.begin(), steps.end(), [](const section::BlockStep& s) {
-    return s.link == section::LinkKind::product && s.chain == 0 && s.waits > 0;
-  })) << section::print(other.plan(6)->plan);
-  EXPECT_NE(found(other, Mistake::fetches_before), "");
-}
-
-// Planted bug: a counter is never incremented. The launch ends by itself, and leaves the counters ready for the next one.
-TEST(Section, ReportsAWaitThatIsNeverSatisfied) {
-  Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
-  auto plan = trial.plan(6);
-  auto* waits = reinterpret_cast<section::BlockWait*>(plan->plan.bytes.data() + plan->plan.program.waits_at);
-  waits[0].until += 1;
-  emulation::settings().most_pauses = 20000;
-  const std::string why = failure_of([&] { trial.run_blocks(*plan); });
-  emulation::settings() = {};
-  EXPECT_NE(why.find("stuck"), std::string::npos) << why;
-  EXPECT_NE(why.find("section_block.h"), std::string::npos) << why;
-  take_races();
 }
 
 // A training step of a stack of layers with biases.

@@ -16,6 +16,7 @@
 #include "runtime/device/backend.h"
 #include "runtime/exec/program.h"
 #include "tests/emulated/emulated.h"
+#include "tests/emulated/networks.h"
 #include "tests/emulated/races.h"
 
 namespace lamina::tests {
@@ -222,6 +223,13 @@ inline void expect_close(Trial& trial, int blocks, double tolerance) {
   const auto plan = trial.plan(blocks);
   trial.run_blocks(*plan);
   EXPECT_LE(difference(want, trial.results()), tolerance);
+}
+
+// A training step of small_net().
+inline std::shared_ptr<const exec::Program> small_program(std::shared_ptr<optim::Optimizer> optimizer) {
+  const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
+  auto step = small_net(std::move(optimizer));
+  return program_of(step.concrete(x, y).graph());
 }
 
 }  // namespace lamina::tests

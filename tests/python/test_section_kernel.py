@@ -51,25 +51,26 @@ def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
 # function of its own, with tiles of three sizes: its frame is in the stack.
 TOOLKIT = "13.0"
 BARS = {
-    ("section_kernel", "sm_80"): (210, 304, 0, 394, 38432, [4696, 371, 2244, 1194, 1257, 367, 2275]),
-    ("section_kernel", "sm_90a"): (228, 304, 1024, 394, 41464, [5148, 402, 2401, 1244, 1326, 393, 2292]),
-    ("section_kernel", "sm_100"): (204, 304, 1024, 477, 39624, [4793, 213, 2074, 686, 773, 390, 2234]),
+    ("section_kernel", "sm_80"): (212, 304, 0, 426, 41816, [4703, 372, 2336, 1211, 1277, 369, 2282]),
+    ("section_kernel", "sm_90a"): (228, 304, 1024, 426, 44960, [5146, 397, 2391, 1238, 1316, 384, 2289]),
+    ("section_kernel", "sm_100"): (200, 304, 1024, 510, 42800, [4775, 213, 2065, 684, 772, 388, 2228]),
 }
-# Cycles and instructions of one warp (section_steps.py): counted. On an H200 a layer takes 840 cycles. Steps with numbers of sums over ranks are 8 bytes longer:
-# parts take up to 2 % more cycles since, momentum's program a quarter more, with as many instructions.
-WAYS = {("forward", "sm_80"): (517, 185), ("forward", "sm_90a"): (493, 188), ("gradient", "sm_80"): (459, 137), ("gradient", "sm_90a"): (469, 139),
-        ("more rows", "sm_80"): (532, 272), ("more rows", "sm_90a"): (530, 274), ("chain", "sm_80"): (1943, 236), ("chain", "sm_90a"): (2026, 249),
-        ("known chain", "sm_80"): (672, 118), ("known chain", "sm_90a"): (768, 138), ("first piece", "sm_80"): (418, 119), ("first piece", "sm_90a"): (462, 139),
-        ("fetch", "sm_80"): (361, 89), ("fetch", "sm_90a"): (395, 107),
-        ("step", "sm_80"): (656, 117), ("step", "sm_90a"): (708, 128), ("loss", "sm_80"): (2195, 353), ("loss", "sm_90a"): (2323, 377),
-        ("loss gradient", "sm_80"): (816, 116), ("loss gradient", "sm_90a"): (1087, 125),
-        ("update", "sm_80"): (2681, 563), ("update", "sm_90a"): (2649, 588), ("whole update", "sm_80"): (3329, 784), ("whole update", "sm_90a"): (2966, 813),
-        ("program", "sm_80"): (2549, 458), ("program", "sm_90a"): (2843, 539), ("program on 8 warps", "sm_80"): (3185, 458), ("program on 8 warps", "sm_90a"): (3470, 539),
-        ("input", "sm_90a"): (749, 120), ("product", "sm_90a"): (374, 88), ("call", "sm_90a"): (214, 43),
-        ("input on 8 warps", "sm_90a"): (861, 120), ("product on 8 warps", "sm_90a"): (473, 88), ("call on 8 warps", "sm_90a"): (239, 43),
-        ("function on 8 warps", "sm_90a"): (105, 15), ("operation on 8 warps", "sm_90a"): (28, 8), ("elements on 8 warps", "sm_90a"): (74, 18),
-        ("momentum", "sm_90a"): (1153, 189), ("momentum on 8 warps", "sm_80"): (1297, 181), ("momentum on 8 warps", "sm_90a"): (1325, 189),
-        ("Adam", "sm_90a"): (1532, 385), ("Adam on 8 warps", "sm_80"): (1798, 334), ("Adam on 8 warps", "sm_90a"): (1925, 385)}
+# Cycles and instructions of one warp (section_steps.py): counted. A layer took 840 cycles on an H200 when "forward" was 490: what it takes now was not
+# measured.
+WAYS = {("forward", "sm_80"): (381, 171), ("forward", "sm_90a"): (377, 171), ("gradient", "sm_80"): (355, 169), ("gradient", "sm_90a"): (362, 169),
+        ("more rows", "sm_80"): (679, 341), ("more rows", "sm_90a"): (504, 341), ("chain", "sm_80"): (2181, 260), ("chain", "sm_90a"): (2201, 262),
+        ("known chain", "sm_80"): (850, 149), ("known chain", "sm_90a"): (868, 151), ("first piece", "sm_80"): (418, 114), ("first piece", "sm_90a"): (459, 133),
+        ("weights", "sm_80"): (293, 76), ("weights", "sm_90a"): (303, 75), ("weights back", "sm_80"): (107, 29), ("weights back", "sm_90a"): (119, 32),
+        ("fetch", "sm_80"): (337, 85), ("fetch", "sm_90a"): (371, 104),
+        ("step", "sm_80"): (782, 130), ("step", "sm_90a"): (802, 139), ("loss", "sm_80"): (2382, 374), ("loss", "sm_90a"): (2393, 388),
+        ("loss gradient", "sm_80"): (775, 114), ("loss gradient", "sm_90a"): (1089, 123),
+        ("update", "sm_80"): (2675, 563), ("update", "sm_90a"): (2642, 588), ("whole update", "sm_80"): (3312, 791), ("whole update", "sm_90a"): (2953, 816),
+        ("program", "sm_80"): (2554, 457), ("program", "sm_90a"): (2825, 540), ("program on 8 warps", "sm_80"): (3215, 457), ("program on 8 warps", "sm_90a"): (3436, 540),
+        ("input", "sm_90a"): (747, 121), ("product", "sm_90a"): (379, 88), ("call", "sm_90a"): (214, 43),
+        ("input on 8 warps", "sm_90a"): (866, 121), ("product on 8 warps", "sm_90a"): (479, 88), ("call on 8 warps", "sm_90a"): (236, 43),
+        ("function on 8 warps", "sm_90a"): (105, 15), ("operation on 8 warps", "sm_90a"): (30, 8), ("elements on 8 warps", "sm_90a"): (76, 18),
+        ("momentum", "sm_90a"): (1016, 194), ("momentum on 8 warps", "sm_80"): (1233, 175), ("momentum on 8 warps", "sm_90a"): (1237, 194),
+        ("Adam", "sm_90a"): (1532, 384), ("Adam on 8 warps", "sm_80"): (1764, 334), ("Adam on 8 warps", "sm_90a"): (1913, 384)}
 # An update of half a layer of 64 x 64, as the sum of counted parts: the tile, and its compiled program twice, for two columns of a thread.
 UPDATES = {"SGD": 2649, "momentum": 5437, "Adam": 6647}
 
@@ -122,7 +123,7 @@ def test_a_part_takes_no_more_cycles_than_its_bar(name, architecture):
     if found["cycles"] > cycles or found["instructions"] > instructions:
         pytest.fail(f"{name}: the bar is {cycles} cycles and {instructions} instructions\n{said(found, 40)}", pytrace=False)
     if name in ("forward", "gradient"):
-        assert found["by opcode"]["FFMA"] == 64, "64 products of a row"
+        assert found["by opcode"]["FFMA"] == 128, "64 products of two rows"
 
 
 def counted_cycles(name):
