@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to 
 // them on.
 constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 400, kPieceOfMoreRowsCycles = 550;
 constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650;
+constexpr double kHandedCycles = 574;                     // from rows that a block has made until they are another's
 constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work
 constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
@@ -175,9 +177,10 @@ class SectionModel {
         time = link_is_free(time, bytes / link_.bytes);
       }
       if (in_chain)
-        time = end_of_link(s, rings_[size_t(b)], before, from);
+        time = end_of_link(s, rings_[size_t(b)], before, std::max(from, taken_at(s, b)));
       else
         time += cycles(s, b) / cycles_per_microsecond();
+      if (s.hands >= 0) handed_[{s.hands, b - s.first_block}] = time;
       if (s.signal >= 0) raised_[size_t(s.signal)] = std::max(raised_[size_t(s.signal)], time);
       // The last block finds by a counter that it is that.
       for (const int value : {s.kind == StepKind::announce ? s.k : -1, s.announces, s.announces2})
@@ -268,6 +271,11 @@ class SectionModel {
     return models * (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows + 2 * program) +
                      tiles * (kTileCycles + kTileRowCycles * s.rows + program) + of_bias);
   }
+  // When the rows that a block takes from another have come, less kRowsCycles.
+  double taken_at(const BlockStep& s, int b) const {
+    if (s.takes < 0) return 0;
+    return handed_.at({s.takes, b - s.first_block}) + (kHandedCycles - kRowsCycles) / cycles_per_microsecond();
+  }
   // When a block's part of a step in a chain is done. before: when the block is; from: when what it waits for has come.
   double end_of_link(const BlockStep& s, Ring& ring, double before, double from) const {
     const auto us = [&](double cycles) { return cycles / cycles_per_microsecond(); };
@@ -281,8 +289,9 @@ class SectionModel {
     const double fetch = us(by_models ? kFetchOfManyCycles : kFetchCycles), multiply = us(few ? kPieceCycles : kPieceOfMoreRowsCycles);
     double done = std::max(before, from);
     if (s.chain > 0) {
-      const double begin = s.early ? before : done;
-      done = std::max(begin + us(kChainCycles + (s.chain > 32 ? kLongChainCycles : 0)), s.early ? from + us(kRowsCycles) : 0);
+      const bool early = s.early || s.takes >= 0;
+      const double begin = early ? before : done;
+      done = std::max(begin + us(kChainCycles + (s.chain > 32 ? kLongChainCycles : 0)), early ? from + us(kRowsCycles) : 0);
       ring = {.done = std::vector<double>(size_t(card_.places)), .brought = begin + us(kChainCycles) - fetch};
     }
     for (double piece = 0; piece < pieces; ++piece) {
@@ -308,6 +317,7 @@ class SectionModel {
   const Link link_;
   std::vector<double> times_;  // per block
   std::vector<Ring> rings_;
+  std::map<std::pair<int, int>, double> handed_;       // by the first number, and part: when
   std::vector<double> raised_;                         // per counter: time of the last increment
   std::vector<double> announced_;                      // per value of sums over ranks: when its last chunk was
   std::vector<std::pair<double, double>> link_taken_;  // from when until when, in order

@@ -44,6 +44,7 @@ enum class Mistake {
   brings_late,         // a piece is told to be there before its weights are
   overtakes,           // a piece is brought to a place whose weights are still to be read
   takes_rows_early,    // a chain's first rows are read before other blocks have written them
+  leaves_marks,        // numbers that were taken still look like new ones
   fetches_before,      // weights are read before other blocks have written them
   stores_early,        // results are stored before they are there
   announces_early,     // results are announced before they are stored

@@ -93,6 +93,19 @@ LAMINA_DEVICE void store_release(unsigned* p, unsigned v) {
 LAMINA_DEVICE void add_release(unsigned* p, unsigned v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+// A number that another block waits for, beside a mark that it is there: one access, which orders no others. 0: it is not there.
+LAMINA_DEVICE void store_marked(unsigned long long* p, float v) {
+  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(p), "l"(1ull << 32 | __float_as_uint(v)) : "memory");
+}
+LAMINA_DEVICE void remove_mark(unsigned long long* p) {
+  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(p), "l"(0ull) : "memory");
+}
+LAMINA_DEVICE unsigned long long load_marked(const unsigned long long* p) {
+  unsigned long long v;
+  asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
+}
+LAMINA_DEVICE float without_mark(unsigned long long v) { return __uint_as_float(unsigned(v)); }
 LAMINA_DEVICE void fence_device() { __threadfence(); }
 LAMINA_DEVICE unsigned load_acquire_in_block(const unsigned* p) {
   unsigned v;

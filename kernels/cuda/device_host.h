@@ -188,6 +188,24 @@ inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
   emulation::change(p, [v](unsigned old) { return old + v; }, where);
 }
+inline void store_marked(unsigned long long* p, float v, LAMINA_WHERE) {
+  unsigned bits = 0;
+  std::memcpy(&bits, &v, sizeof bits);
+  emulation::change(p, [bits](unsigned long long) { return 1ull << 32 | bits; }, where);
+}
+inline void remove_mark(unsigned long long* p, LAMINA_WHERE) {
+  emulation::change(p, [](unsigned long long) { return 0ull; }, where);
+}
+inline unsigned long long load_marked(const unsigned long long* p, LAMINA_WHERE) {
+  emulation::pause(where);
+  return emulation::read(p);
+}
+inline float without_mark(unsigned long long v) {
+  const unsigned bits = unsigned(v);
+  float out = 0;
+  std::memcpy(&out, &bits, sizeof out);
+  return out;
+}
 inline void fence_device() {}
 inline unsigned load_acquire_in_block(const unsigned* p, LAMINA_WHERE) { return load_acquire(p, where); }
 inline void store_release_in_block(unsigned* p, unsigned v, LAMINA_WHERE) { store_release(p, v, where); }

@@ -43,7 +43,7 @@ BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSe
   for (BlockSection::OnDevice& d : s.copies)
     if (d.stream == stream) return d;
   Backend& backend = *stream.backend;
-  const std::vector<uint32_t> zeros(size_t(s.plan.program.counters) + resident::kStateWords, 0);
+  const std::vector<uint32_t> zeros(size_t(resident::words_of_state(s.plan.program)), 0);
   BlockSection::OnDevice d{.stream = stream, .program = nullptr, .state = nullptr, .state_bytes = zeros.size() * 4};
   if (void* state = backend.memory_of_recording(&s, as_bytes(zeros))) {
     d.state = static_cast<uint32_t*>(state);

@@ -82,6 +82,9 @@ enum StateWord : int {
   kStateWords = kIterations + 4 * section::kMostLoops
 };
 inline constexpr unsigned kLeaves = 1u << 31;  // bit of kArrived
+// Behind these words, the handed numbers.
+LAMINA_SCALAR constexpr int handed_at(const BlockProgram& p) { return (p.counters + kStateWords + 31) / 32 * 32; }
+LAMINA_SCALAR constexpr int words_of_state(const BlockProgram& p) { return handed_at(p) + 2 * p.handed; }
 // Why a launch stops: Fault::which.
 enum Stop : int { kBadLabel, kStuck, kStopped };
 inline constexpr unsigned kMostPolls = 1u << 26;
@@ -89,7 +92,7 @@ inline constexpr unsigned kMostPolls = 1u << 26;
 struct Arguments {
   const char* program;
   BlockProgram places;
-  unsigned* state;  // counters, then the words above
+  unsigned* state;  // counters, then the words above, then handed numbers
   FaultSite faults;
   section::BlockClock* clock;           // per block: each position in its list, then the block itself; null: off
   unsigned long long most_nanoseconds;  // time after which the launch leaves its loops, to be relaunched; 0: never
@@ -181,6 +184,9 @@ struct Block {
     return data<T>(s.first_out + i);
   }
 
+  LAMINA_DEVICE unsigned long long* handed() const {
+    return reinterpret_cast<unsigned long long*>(arguments.state + handed_at(arguments.places));
+  }
   LAMINA_DEVICE static Turns& turns() { return *reinterpret_cast<Turns*>(dynamic_shared<float>() + kTurnsAt); }
   LAMINA_DEVICE static float* scratch() { return dynamic_shared<float>() + kScratchAt; }
   LAMINA_DEVICE static float* ring() { return dynamic_shared<float>() + kRingAt; }
@@ -196,20 +202,24 @@ struct Block {
   }
 };
 
+// Of a poll without success: whether to go on. False: the launch stops, because another block stopped it or there were too many.
+LAMINA_DEVICE bool goes_on(const Block& b, unsigned polls) {
+  const Arguments& a = b.arguments;
+  unsigned* abort = a.state + a.places.counters + kAbort;
+  if (load_acquire(abort) != 0) return false;
+  if (polls >= kMostPolls) {
+    report(a.faults, kStuck, b.list[b.position], 0, 0);
+    atomic_cas(abort, 0u, 1u);
+    return false;
+  }
+  pause();
+  return true;
+}
 // Waits until `reached` accepts the word's value. False: the launch stops, because another block stopped it or the wait timed out.
 template <class F>
 LAMINA_DEVICE bool poll(const Block& b, const unsigned* word, const F& reached) {
-  const Arguments& a = b.arguments;
-  unsigned* abort = a.state + a.places.counters + kAbort;
-  for (unsigned polls = 0; !reached(load_acquire(word)); ++polls) {
-    if (load_acquire(abort) != 0) return false;
-    if (polls == kMostPolls) {
-      report(a.faults, kStuck, b.list[b.position], 0, 0);
-      atomic_cas(abort, 0u, 1u);
-      return false;
-    }
-    pause();
-  }
+  for (unsigned polls = 0; !reached(load_acquire(word)); ++polls)
+    if (!goes_on(b, polls)) return false;
   return true;
 }
 

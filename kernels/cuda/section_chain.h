@@ -91,7 +91,7 @@ LAMINA_DEVICE void compute(const Block& b, const ChainMemory& memory, int thread
 }
 
 template <int R>
-LAMINA_DEVICE void store_rows(const ChainMemory& memory, const Pieces& p) {
+LAMINA_DEVICE void store_rows(const Block& b, const ChainMemory& memory, const Pieces& p) {
   const Link& link = p.at();
   const int first = p.group * kPiece + int(lane()), count = p.outer - p.group * kPiece, in_pass = p.rows();
   const float* from = memory.rows(p.side ^ 1) + first;
@@ -103,6 +103,15 @@ LAMINA_DEVICE void store_rows(const ChainMemory& memory, const Pieces& p) {
     LAMINA_UNROLL
     for (int i = 0; i < kTimes; ++i) values[r][i] = from[r * kMostWidth + i * int(kWarp)];
   }
+  if (link.hands >= 0) {
+    unsigned long long* const handed = b.handed() + link.hands + (p.row * p.outer + first);
+    LAMINA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      LAMINA_UNROLL
+      for (int i = 0; i < kTimes; ++i)
+        if (int(lane()) + i * int(kWarp) < count && r < in_pass) store_marked(handed + r * p.outer + i * int(kWarp), values[r][i]);
+    }
+  }
   LAMINA_UNROLL
   for (int r = 0; r < R; ++r, to += p.outer) {
     LAMINA_UNROLL
@@ -111,21 +120,59 @@ LAMINA_DEVICE void store_rows(const ChainMemory& memory, const Pieces& p) {
   }
 }
 
+// The first product's rows, as another block hands them, two at once; 0 where there are no more. False when the launch should stop.
+LAMINA_DEVICE bool take_rows(const Block& b, float* to, int row, int in_pass, int width) {
+  constexpr int kRows = 2, kTimes = kPiece / int(kWarp);
+  unsigned long long* const handed = b.handed() + b.step().takes + row * width + int(lane());
+  float* const rows = to + int(lane());
+  bool good = true;
+  for (int first = 0; first < in_pass; first += kRows)
+    for (int chunk = 0; chunk < width; chunk += kPiece) {
+      unsigned long long values[kRows][kTimes];
+      for (unsigned polls = 0, missing = 1; missing != 0 && good; ++polls) {
+        missing = 0;
+        LAMINA_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          LAMINA_UNROLL
+          for (int i = 0; i < kTimes; ++i) {
+            const int column = chunk + i * int(kWarp);
+            const bool is_there = first + r < in_pass && column + int(lane()) < width;
+            values[r][i] = is_there ? load_marked(handed + (first + r) * width + column) : 0;
+            missing |= is_there && values[r][i] == 0;
+          }
+        }
+        if (missing != 0 && (polls & 63) == 63) good = goes_on(b, polls);
+      }
+      LAMINA_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        LAMINA_UNROLL
+        for (int i = 0; i < kTimes; ++i) {
+          const int column = chunk + i * int(kWarp);
+          rows[(first + r) * kMostWidth + column] = without_mark(values[r][i]);
+          if (values[r][i] != 0 && !makes(Mistake::leaves_marks)) remove_mark(handed + (first + r) * width + column);
+        }
+      }
+    }
+  return all(good);
+}
+
 // Brings the first product's rows, a few pieces ahead, and stores results. Tells which places of the ring are free again.
 template <int R>
 LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, bool last_model) {
   const bool timed = b.arguments.clock != nullptr;  // asked once: the answer lies in global memory
-  if (b.step().early && !makes(Mistake::takes_rows_early)) {
-    const unsigned long long since = timed ? cycles() : 0;
+  const unsigned long long since = timed ? cycles() : 0;
+  const bool early = b.step().early != 0, takes = b.step().takes >= 0;
+  if (early && !makes(Mistake::takes_rows_early)) {
     if (!wait_for_others(b, b.step().first_wait, b.step().waits, int(lane()), int(kWarp)))
       atomic_or(memory.word(ChainMemory::kStopped), 1u);
     sync_warp();
-    if (timed && lane() == 0) clock_waited(b, since);
   }
+  if (takes && !take_rows(b, memory.rows(p.side), p.row, p.rows(), p.inner)) atomic_or(memory.word(ChainMemory::kStopped), 1u);
+  if (timed && lane() == 0 && (early || takes)) clock_waited(b, since);
   Pieces coming = p;
   unsigned asked = 0, done = 0;
   const auto ask = [&] {
-    if (coming.some() && coming.link == 0) bring_rows<R>(coming, first_rows, memory.shared + ChainMemory::first_rows(int(asked)));
+    if (coming.some() && coming.link == 0 && !takes) bring_rows<R>(coming, first_rows, memory.shared + ChainMemory::first_rows(int(asked)));
     commit_copies();
     if (coming.some()) coming.go_on();
     ++asked;
@@ -140,7 +187,7 @@ LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p
     if (!makes(Mistake::stores_early)) meet();
     tell_in_block(memory.word(ChainMemory::kTaken), piece);
     if (p.ends_sums()) {
-      store_rows<R>(memory, p);
+      store_rows<R>(b, memory, p);
       if (p.ends_link()) {
         if (timed && lane() == 0)
           clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());

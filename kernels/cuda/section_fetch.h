@@ -83,7 +83,7 @@ LAMINA_DEVICE void bring_rows(const Pieces& p, const float* first_rows, float* r
 // A piece of a link that is_whole, with all that comes with it: what the functions above and task_of() do, in a third of their
 // instructions, which are the time that a piece takes.
 template <int R, bool gradient, bool is_one>
-LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, unsigned number, int thread) {
+LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, unsigned number, int rows_of, int thread) {
   const int chunk = is_one ? 0 : p.chunk, group = is_one ? 0 : p.group, inner = is_one ? kPiece : p.inner,
             outer = is_one ? kPiece : p.outer;
   const int n = gradient ? inner : outer, row = thread / kInRow, column = thread % kInRow * 4;
@@ -103,8 +103,8 @@ LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, 
   if (thread == kFetchThreads - 1) {
     constexpr int kPlaceOfRows = kMostRows * kMostWidth;
     const bool ends = is_one || p.ends_sums();
-    const Task task{.x = p.link == 0 ? ChainMemory::first_rows(int(number)) : kRowsAt + p.side * kPlaceOfRows + chunk * kPiece,
-                    .leading = p.link == 0 ? kPiece : kMostWidth,
+    const Task task{.x = p.link == rows_of ? ChainMemory::first_rows(int(number)) : kRowsAt + p.side * kPlaceOfRows + chunk * kPiece,
+                    .leading = p.link == rows_of ? kPiece : kMostWidth,
                     .y = kRowsAt + (p.side ^ 1) * kPlaceOfRows + group * kPiece,
                     .flags = Task::multiplies | (chunk == 0 ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) |
                              (link.flags & (ends ? Task::has_side | Task::is_plain : int(Task::has_side))),
@@ -122,6 +122,7 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, in
   const unsigned places = unsigned(b.arguments.ring);
   unsigned* const arrived = memory.word(ChainMemory::kArrived + thread / int(kWarp));
   const unsigned* const taken = memory.word(ChainMemory::kTaken);
+  const int rows_of = b.step().takes < 0 ? 0 : -1;
   unsigned brought = 0, free = places;  // pieces for which there was a place
   int ends = 0;
   float* to = memory.place(0);
@@ -139,9 +140,9 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, in
       const Link link = p.at();  // all of it with one wait
       if (link.flags & Link::is_whole) {
         if (link.flags & Link::is_one)
-          fetch_whole<R, gradient, true>(p, link, to, brought, thread);
+          fetch_whole<R, gradient, true>(p, link, to, brought, rows_of, thread);
         else
-          fetch_whole<R, gradient, false>(p, link, to, brought, thread);
+          fetch_whole<R, gradient, false>(p, link, to, brought, rows_of, thread);
       } else {
         if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
           if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.word(ChainMemory::kStopped), 1u);
@@ -150,7 +151,7 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, in
         if (link.w) fetch_weights<gradient>(p, link, to, thread);
         fetch_side<R, gradient>(p, link, to + kSideAt, thread);
         if (thread == kFetchThreads - 1) {
-          const Task task = task_of(p, link, brought);  // the race checker does not see a result that is made in place
+          const Task task = task_of(p, link, brought, rows_of);  // the race checker does not see a result that is made in place
           *reinterpret_cast<Task*>(to + kTaskAt) = task;
         }
       }

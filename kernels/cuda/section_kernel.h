@@ -96,7 +96,11 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     is_last = atomic_add(a.state + a.places.counters + kEnded, 1u) + 1 == block_count();
   }
   if (!sync_block_or(is_last)) return;
-  // A launch that was stopped is the last one with sums over ranks: it keeps the abort word (rank_sums.h).
+  // A launch that was stopped leaves numbers that nobody takes.
+  if (load_acquire(a.state + a.places.counters + kAbort) != 0)
+    for (int i = int(thread_index()); i < a.places.handed; i += kThreads) remove_mark(b.handed() + i);
+  sync_block();
+  // It is the last one with sums over ranks, and keeps the abort word (rank_sums.h).
   for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads)
     if (!of_ranks || i != a.places.counters + kAbort) store_release(a.state + i, 0);
   if (a.places.loops > 0) keep_turns(b, go_on);

@@ -23,7 +23,8 @@ struct alignas(16) Link {
   int inner, flags;  // terms of a sum, 0 without a product; flags: those of a Task that its pieces may have, too
   float* y;
   int signal;  // a counter, or -1
-  int first_wait, waits, unused;
+  int first_wait, waits;
+  int hands;  // BlockStep's
 };
 static_assert(sizeof(Link) == kLinkFloats * 4);
 
@@ -140,7 +141,7 @@ LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number
                (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0) |
                (by_fours && to.inner % kPiece == 0 && to.outer % kPiece == 0 && (i == 0 || s.waits == 0) ? Link::is_whole : 0) |
                (to.inner == kPiece && to.outer == kPiece ? Link::is_one : 0);
-    to.first_wait = s.first_wait, to.waits = s.waits, to.unused = 0;  // written, because a link is read as a whole
+    to.first_wait = s.first_wait, to.waits = s.waits, to.hands = s.hands;
   }
   for (int i = thread; i < kChainWords; i += threads) *memory.word(i) = 0;
 }
@@ -155,13 +156,13 @@ LAMINA_DEVICE float dropout_factor(const long long* generator, float rate, long 
   return word < philox::drop_below(rate) ? 0 : float(1 / (1 - double(rate)));
 }
 
-// Of the chain's piece with this number.
-LAMINA_DEVICE Task task_of(const Pieces& p, const Link& link, unsigned number) {
+// Of the chain's piece with this number. rows_of: the link whose rows are brought piece by piece: the first one, if they are not handed.
+LAMINA_DEVICE Task task_of(const Pieces& p, const Link& link, unsigned number, int rows_of) {
   constexpr int kPlaceOfRows = kMostRows * kMostWidth;
   Task task;
-  task.x =
-      p.link == 0 ? ChainMemory::first_rows(int(number)) : kRowsAt + p.side * kPlaceOfRows + (p.inner > 0 ? p.chunk : p.group) * kPiece;
-  task.leading = p.link == 0 ? kPiece : kMostWidth;
+  task.x = p.link == rows_of ? ChainMemory::first_rows(int(number))
+                             : kRowsAt + p.side * kPlaceOfRows + (p.inner > 0 ? p.chunk : p.group) * kPiece;
+  task.leading = p.link == rows_of ? kPiece : kMostWidth;
   task.y = kRowsAt + (p.side ^ 1) * kPlaceOfRows + p.group * kPiece;
   task.columns = link.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha, task.kind = link.kind;
   const bool ends = p.ends_sums();

@@ -26,7 +26,8 @@ struct LAMINA_API BlockSection {
   struct OnDevice {
     Stream stream;
     void* program = nullptr;    // plan.bytes
-    uint32_t* state = nullptr;  // counters, number of blocks that have ended, the abort word, and where the next launch continues
+    uint32_t* state = nullptr;  // counters, number of blocks that have ended, the abort word, where the next launch continues; numbers
+                                // handed from block to block
     size_t state_bytes = 0;
     char** windows = nullptr;  // addresses of RankMemory
     size_t windows_bytes = 0;

@@ -98,11 +98,14 @@ struct BlockStep {
   int32_t signal = -1;  // a counter that each of the step's blocks increments
   int32_t copy = -1;    // index into BlockProgram::copies of the first input's; its result is one operand
   // If code or code2 is `w - rate * g`: which inputs are w and rate. Then no interpreter is needed.
-  int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
+  int8_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;    // number of its run: steps without a turn between them
   int16_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
   uint8_t early = 0;  // and its waits are for the product's rows only: weights are brought before (chains.h)
   uint8_t unused = 0;
+  // A link whose results are the rows of a chain on other blocks: they go there as handed numbers (BlockProgram), the first of which this
+  // is; and that chain's first product.
+  int32_t hands = -1, takes = -1;
   LinkKind link = LinkKind::none;
   Activation link_activation = Activation::none;
   int8_t known = kInterpreted, known2 = kInterpreted;  // what code and code2 are
@@ -218,6 +221,9 @@ struct BlockProgram {
   int32_t lists_at = 0, starts_at = 0;                                 // block b runs steps lists[starts[b]] to lists[starts[b + 1] - 1]
   int32_t sums_at = 0, roots_at = 0;
   int32_t chunk = 0;  // slices copied from the host at a time; 0: none
+  // Numbers that blocks hand to others in 8 bytes each, with a mark that the number is there. Whoever takes it removes the mark. All are 0
+  // between launches.
+  int32_t handed = 0;
 };
 
 }  // namespace lamina::section

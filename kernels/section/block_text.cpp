@@ -63,6 +63,8 @@ std::string print(const BlockPlan& plan) {
     if (s.neighbours > 1) out += cat(", of which ", s.neighbours, " share the same ", s.partition == Partition::models ? "leaf" : "rows");
     if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
     if (has_code(s) && s.link == LinkKind::none) out += cat(" by ", how(s));
+    if (s.takes >= 0) out += " with rows from other blocks";
+    if (s.hands >= 0) out += " hands its rows on";
     if (s.early) out += " whose weights come first";
     if (s.signal >= 0) out += cat(" raises ", s.signal);
     for (int w = 0; w < s.waits; ++w)

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "kernels/section/access.h"
 #include "kernels/section/block_codes.h"
@@ -63,8 +64,10 @@ class Planner {
     place_codes();
     for (size_t i = 0; i < table_.steps.size(); ++i) place_step(i);
     plan_.turns = flat_.turns;
-    find_waits();
-    find_chains();
+    do {
+      find_waits();
+      find_chains();
+    } while (!hand_from_chains());
     find_early_chains();
     write();
     validate(plan_, flat_);
@@ -285,14 +288,16 @@ class Planner {
   }
 
   // Whether b, which comes later, may only start a part after other blocks have finished all of a.
-  bool must_wait(size_t a, size_t b) {
+  bool must_wait(size_t a, size_t b, bool handed = false) const {
     const BlockStep &first = plan_.steps[a], &second = plan_.steps[b];
     const bool alike = shared_alike(first, second);
     if (alike && first.blocks == 1) return false;
     for (const Access& x : accesses_[a])
       for (const Access& y : accesses_[b])
-        if (alike ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
-                  : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]))
+        if (handed && &y == accesses_[b].data())
+          continue;
+        else if (alike ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
+                       : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]))
           return true;
     return false;
   }
@@ -306,7 +311,10 @@ class Planner {
   void find_waits() {
     const size_t count = plan_.steps.size();
     known_.assign(count, std::vector<bool>(count));
-    waits_for_.resize(count);
+    waits_for_.assign(count, {});
+    plan_.waits.clear();
+    plan_.program.counters = plan_.program.handed = 0;
+    for (BlockStep& step : plan_.steps) step.signal = step.hands = step.takes = -1, step.chain = 0;
     size_t begin = 0;  // start of the run
     for (size_t b = 0; b < count; ++b) {
       if (table_.steps[b].kind == StepKind::loop) {
@@ -319,8 +327,9 @@ class Planner {
           known_[b] = known_[a];
           break;
         }
+      const size_t from = handed_from(b, begin);
       for (size_t a = b; a-- > begin;) {
-        if (known_[b][a] || !must_wait(a, b)) continue;
+        if (known_[b][a] || !must_wait(a, b, a == from)) continue;
         waits_for_[b].push_back(int(a));
         learn_of(a, begin, known_[b]);
       }
@@ -337,6 +346,38 @@ class Planner {
     }
     for (BlockStep& step : plan_.steps)  // its last block to end tells the other ranks
       if (announces(step) && step.signal < 0) step.signal = plan_.program.counters++;
+  }
+
+  // The step whose results are handed to the blocks of step b instead of waiting for it; b: none. It knows nothing else of that step.
+  size_t handed_from(size_t b, size_t begin) {
+    BlockStep& to = plan_.steps[b];
+    if (!is_product(to.kind) || accesses_[b].empty()) return b;
+    for (size_t a = b; a-- > begin;) {
+      const bool writes = std::any_of(accesses_[a].begin(), accesses_[a].end(), [&](const Access& x) {
+        return x.write && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(accesses_[b][0].buffer)]);
+      });
+      if (!writes) continue;
+      BlockStep& from = plan_.steps[a];
+      if (not_handed_.count(a) || from.hands >= 0 || known_[b][a] || !hands_rows(flat_, from, to) || must_wait(a, b, true)) return b;
+      from.hands = to.takes = plan_.program.handed;
+      const int width = from.kind == StepKind::dense_grad_input ? from.k : from.n;
+      plan_.program.handed += from.rows * width;
+      return a;
+    }
+    return b;
+  }
+  // Only chains hand their results. False: another step should, and waits are to be found without it.
+  bool hand_from_chains() {
+    const size_t before = not_handed_.size();
+    std::vector<int> left(size_t(plan_.program.blocks));  // links of each block's chain
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      const BlockStep& s = plan_.steps[i];
+      int& of_block = left[size_t(s.first_block)];
+      if (s.chain > 0) of_block = s.chain;
+      if (s.hands >= 0 && (s.link == LinkKind::none || of_block == 0)) not_handed_.insert(i);
+      if (s.link != LinkKind::none && of_block > 0) --of_block;
+    }
+    return not_handed_.size() == before;
   }
 
   // Links that every block of theirs takes one after the other.
@@ -462,6 +503,7 @@ class Planner {
   // [b][a]: whether step a has ended when a step b's blocks start it. Everything before a turn has ended.
   std::vector<std::vector<bool>> known_;
   std::vector<std::vector<int>> waits_for_;
+  std::set<size_t> not_handed_;  // steps that do not hand their results, although these are a chain's rows
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   size_t last_turn_ = 0;  // the last step of kind loop; past the end: there is none
   BlockPlan plan_;

@@ -3,10 +3,11 @@
 // Each step belongs to consecutive blocks; the i-th runs part i. Steps shared by rows belong to the first blocks, the "spines": each runs
 // its rows of the batch through the layers, copies of slices and transposes inside of rows among them. Deep networks have several sets of
 // spines, which relay the rows: each set has some layers, whose weights it brings before their rows come, and both the steps forward and
-// their gradients. Weight updates belong to the other blocks, the "helpers", a few each. In a run of steps there are no grid-wide barriers:
-// a step waits, by counters that blocks increment, only for earlier steps of other blocks whose bytes it touches. Blocks take steps in the
-// table's order, so waits cannot form a cycle. Bodies of loops and branches are part of the same sequence (flatten.h): control-flow points
-// between runs are called turns; all blocks take them alike, mostly after a barrier.
+// their gradients. Where a set goes on from another, numbers are handed from block to block (BlockProgram); all else is ordered by waits.
+// Weight updates belong to the other blocks, the "helpers", a few each. In a run of steps there are no grid-wide barriers: a step waits, by
+// counters that blocks increment, only for earlier steps of other blocks whose bytes it touches. Blocks take steps in the table's order, so
+// waits cannot form a cycle. Bodies of loops and branches are part of the same sequence (flatten.h): control-flow points between runs are
+// called turns; all blocks take them alike, mostly after a barrier.
 #pragma once
 #include <memory>
 #include <string>

@@ -16,6 +16,14 @@ int width_before(const BlockStep& s) { return s.kind == StepKind::dense ? s.k : 
 int width_behind(const BlockStep& s) { return s.kind == StepKind::dense_grad_input ? s.k : s.n; }
 bool is_empty(const BlockStep& s) { return s.n == 0 || (is_product(s.kind) && s.k == 0); }
 
+// Whether the first input of `next` is the result of `last`.
+bool continues(const Flat& flat, const BlockStep& last, const BlockStep& next) {
+  const Operand &out = flat.table.operands[size_t(last.first_out)], &in = flat.table.operands[size_t(next.first_in)];
+  const FlatBuffer &given = flat.buffers[size_t(out.buffer)], &taken = flat.buffers[size_t(in.buffer)];
+  return given.range.space == taken.range.space && given.first == taken.first && given.mover == taken.mover &&
+         out.model_stride == in.model_stride && width_behind(last) == width_before(next);
+}
+
 // A wait in the middle of a chain is for steps before the chain: they do not depend on it.
 bool waits_only_for_before(const Flat& flat, const BlockStep* steps, const BlockWait* waits, const BlockStep& s, int first) {
   for (int w = s.first_wait; w < s.first_wait + s.waits; ++w)
@@ -51,6 +59,12 @@ LinkOf link_of(const Table& table, const Step& s) {
   return {};
 }
 
+bool hands_rows(const Flat& flat, const BlockStep& from, const BlockStep& to) {
+  return from.link != LinkKind::none && is_product(to.kind) && from.partition == to.partition && from.partition != Partition::models &&
+         from.rows == to.rows && from.blocks == to.blocks && from.run == to.run && from.first_block != to.first_block && is_one_pass(to) &&
+         !is_empty(from) && !is_empty(to) && width_before(to) <= kMostBlockWidth && continues(flat, from, to);
+}
+
 const char* why_not_next(const Flat& flat, const BlockStep* steps, const BlockWait* waits, const std::vector<int>& chain, int number) {
   const BlockStep &first = steps[chain.front()], &last = steps[chain.back()], &next = steps[number];
   if (chain.size() >= size_t(kMostLinks)) return "the chain is full";
@@ -62,12 +76,7 @@ const char* why_not_next(const Flat& flat, const BlockStep* steps, const BlockWa
   if (!waits_only_for_before(flat, steps, waits, next, chain.front())) return "it waits for what may wait for the chain";
   if (is_empty(last) || is_empty(next)) return "it is empty";
 
-  const auto operand = [&](int i) -> const Operand& { return flat.table.operands[size_t(i)]; };
-  const auto buffer = [&](int i) -> const FlatBuffer& { return flat.buffers[size_t(operand(i).buffer)]; };
-  const FlatBuffer &given = buffer(last.first_out), &taken = buffer(next.first_in);
-  if (given.range.space != taken.range.space || given.first != taken.first || given.mover != taken.mover ||
-      operand(last.first_out).model_stride != operand(next.first_in).model_stride || width_behind(last) != width_before(next))
-    return "its rows are not the result of the step before";
+  if (!continues(flat, last, next)) return "its rows are not the result of the step before";
 
   std::vector<OperandRange> ranges;
   for (const FlatBuffer& b : flat.buffers) ranges.push_back(b.range);

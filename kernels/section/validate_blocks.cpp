@@ -33,6 +33,7 @@ class PlanValidator {
     check_counters();
     check_sums();
     for (int b = 0; b < p_.blocks; ++b) check_list(b);
+    check_handed();
     go_on_from(0, false);
     for (size_t t = 0; t < turns_.size(); ++t)
       if (meets(t)) after_turn(int(t));
@@ -240,6 +241,35 @@ class PlanValidator {
       }
     }
   }
+  // What a chain hands is one other chain's rows, block by block.
+  void check_handed() {
+    handed_by_.assign(count_, -1), first_handed_.assign(count_, 0);
+    std::map<int, int> givers;  // by the first number
+    int numbers = 0;
+    for (size_t i = 0; i < count_; ++i) {
+      const BlockStep& s = steps_[i];
+      if (s.hands < 0) continue;
+      require(givers.try_emplace(s.hands, int(i)).second && chain_of_[i] >= 0,
+              cat(step_text(int(i)), " hands what others hand, or no chain's"));
+      first_handed_[i] = parts_handed_;
+      parts_handed_ += s.blocks;
+    }
+    for (const auto& [first, giver] : givers) {
+      const BlockStep& s = steps_[giver];
+      require(first >= numbers, cat(step_text(giver), " hands numbers that others hand"));
+      numbers = first + s.rows * (s.kind == StepKind::dense_grad_input ? s.k : s.n);
+    }
+    require(numbers <= p_.handed, "it hands more numbers than there are places");
+    for (size_t i = 0; i < count_; ++i) {
+      if (steps_[i].takes < 0) continue;
+      const auto giver = givers.find(steps_[i].takes);
+      require(giver != givers.end() && giver->second < int(i) && steps_[i].chain > 0 && hands_rows(flat_, steps_[giver->second], steps_[i]),
+              cat(step_text(int(i)), " takes numbers that no step hands to it"));
+      handed_by_[i] = giver->second;
+      givers.erase(giver);
+    }
+    for (const auto& left : givers) fail(cat(step_text(left.second), " hands numbers that no step takes"));
+  }
   bool has(int block, int step) const {
     return block >= steps_[step].first_block && block < steps_[step].first_block + steps_[step].blocks;
   }
@@ -308,6 +338,8 @@ class PlanValidator {
           for (const BlockAccess& a : accesses_)
             if (!a.write && a.ahead && first >= 0)
               touch(a, i, {b, place.at, steps_[first].early != 0}, place_of(first, b));
+            else if (!a.write && steps_[i].takes >= 0)
+              check_taken(a, i, b);
             else if (!a.write)
               touch(a, i, place, place.at);
           for (const BlockAccess& a : accesses_)
@@ -349,7 +381,7 @@ class PlanValidator {
     clocks_.assign(1, Clock(blocks));
     clock_of_.assign(blocks, {}), early_clock_of_.assign(blocks, {});
     done_.assign(blocks, 0);
-    reached_.assign(size_t(p_.counters) + values, 0);  // of a value: its announcements
+    reached_.assign(size_t(p_.counters) + values + size_t(parts_handed_), 0);  // of a value: its announcements
     watching_.assign(reached_.size(), {});
     collectable_ = 0;
     std::vector<int> ready;
@@ -380,17 +412,21 @@ class PlanValidator {
     for (auto& order = order_[size_t(b)]; size_t(done) < order.size(); ++done) {
       const BlockStep& s = steps_[order[size_t(done)]];
       int missing = s.kind == StepKind::collect && s.k >= collectable_ ? p_.counters + s.k : -1;
+      const int step = order[size_t(done)], giver = handed_by_[size_t(step)];
+      const auto part_of = [&](int given) { return p_.counters + int(announced_by_.size()) + first_handed_[size_t(given)] + b; };
+      if (const int part = giver < 0 ? -1 : part_of(giver) - s.first_block; part >= 0 && reached_[size_t(part)] == 0) missing = part;
       for (int w = 0; w < s.waits && missing < 0; ++w)
         if (const BlockWait& wait = waits_[s.first_wait + w]; reached_[size_t(wait.counter)] < wait.until) missing = wait.counter;
       if (missing >= 0) return watching_[size_t(missing)].push_back(b);
       auto &clocks = clock_of_[size_t(b)], &early = early_clock_of_[size_t(b)];
-      const int before = clocks.empty() ? 0 : clocks.back(), first = chain_of_[size_t(order[size_t(done)])];
+      const int before = clocks.empty() ? 0 : clocks.back(), first = chain_of_[size_t(step)];
       clocks.push_back(learn(s, before));
       const bool is_early = first >= 0 && steps_[first].early;
       early.push_back(!is_early ? clocks.back() : &s == &steps_[first] ? before : learn(s, early.back()));
       for (const int value : {s.kind == StepKind::announce ? s.k : -1, s.announces, s.announces2})
         if (value >= 0) ++reached_[size_t(p_.counters + value)];
       if (s.signal >= 0) raise(s.signal);
+      if (s.hands >= 0) raise(part_of(step) - s.first_block);
     }
   }
   [[noreturn]] void fail_stuck(int b) const {
@@ -533,6 +569,17 @@ class PlanValidator {
                  .end = o.offset + a.end},
                 a.write, since);
   }
+  // Rows that are handed are those that were written there last.
+  void check_taken(const BlockAccess& a, int step, int block) {
+    const auto [begin, end] = range_of(a);
+    each_cell(memory_[size_t(operands_[a.operand].base)], begin, end, [&](const Cell& cell) {
+      for (const Touch& w : cell.writers)
+        require(w.step == handed_by_[size_t(step)],
+                cat(step_text(step), " of block ", block, " takes what ", step_text(handed_by_[size_t(step)]), " hands, but ",
+                    step_text(w.step), " writes there later"));
+      require(!cell.writers.empty(), cat(step_text(step), " of block ", block, " takes what nobody has written"));
+    });
+  }
   // In one iteration of all loops, operands that move alike keep the distance of the first iteration.
   bool are_apart(const Touch& a, const Touch& b) const {
     return a.element >= 0 && a.element == b.element && operands_[a.operand].mover == operands_[b.operand].mover &&
@@ -624,8 +671,10 @@ class PlanValidator {
   std::vector<bool> repeats_;                // per run: whether it is inside a loop
   std::vector<int> announced_by_;            // per value of sums over ranks: a step
 
-  std::set<std::vector<int>> chains_;  // checked ones
-  std::vector<int> chain_of_;          // per step: its chain's first, or -1
+  std::set<std::vector<int>> chains_;          // checked ones
+  std::vector<int> handed_by_, first_handed_;  // per step: whose numbers it takes; of those that it hands, the first part among all
+  int parts_handed_ = 0;
+  std::vector<int> chain_of_;  // per step: its chain's first, or -1
 
   std::vector<Element> path_;
   // Per block: its steps; per element, and per position: index of the clock, and of the one without the waits of an early chain's first

@@ -14,7 +14,8 @@ PlanMutator::PlanMutator(BlockPlan plan, Flat flat) : plan_(std::move(plan)), fl
 const std::vector<std::string>& PlanMutator::kinds() {
   static const std::vector<std::string> all{"wait removed",    "count changed", "wait moved",    "wait for another counter",
                                             "arrival removed", "arrival moved", "steps swapped", "operand moved",
-                                            "meeting dropped", "chain changed", "sum changed",   "weights first"};
+                                            "meeting dropped", "chain changed", "sum changed",   "weights first",
+                                            "handing changed"};
   return all;
 }
 
@@ -22,7 +23,8 @@ std::string PlanMutator::mutate(std::mt19937& random) {
   constexpr std::string (PlanMutator::* all[])(std::mt19937&) = {
       &PlanMutator::remove_wait,    &PlanMutator::change_count, &PlanMutator::move_wait,  &PlanMutator::retarget_wait,
       &PlanMutator::remove_arrival, &PlanMutator::move_arrival, &PlanMutator::swap_steps, &PlanMutator::move_slot,
-      &PlanMutator::drop_meeting,   &PlanMutator::change_chain, &PlanMutator::change_sum, &PlanMutator::bring_first};
+      &PlanMutator::drop_meeting,   &PlanMutator::change_chain, &PlanMutator::change_sum, &PlanMutator::bring_first,
+      &PlanMutator::change_handing};
   kind = random() % std::size(all);
   const std::string done = (this->*all[kind])(random);
   write();
@@ -168,6 +170,31 @@ std::string PlanMutator::bring_first(std::mt19937& random) {
   if (i < 0) return "";
   steps_[size_t(i)].early ^= 1;
   return cat("step ", i, ": its weights come ", steps_[size_t(i)].early ? "first" : "behind its waits");
+}
+
+// Rows go elsewhere, come from elsewhere, or are not handed at all.
+std::string PlanMutator::change_handing(std::mt19937& random) {
+  const int from = pick_step(random, [](const BlockStep& s) { return s.hands >= 0; }),
+            to = pick_step(random, [](const BlockStep& s) { return s.takes >= 0; });
+  if (from < 0 || to < 0) return "";
+  BlockStep &gives = steps_[size_t(from)], &takes = steps_[size_t(to)];
+  switch (random() % 5) {
+    case 0: gives.hands = -1; return cat("step ", from, ": hands nothing");
+    case 1: takes.takes = -1; return cat("step ", to, ": takes nothing");
+    case 2: gives.hands += 1; return cat("step ", from, ": hands rows to the next numbers");
+    case 3: {
+      const int other = pick_step(random, [](const BlockStep& s) { return s.link != LinkKind::none; });
+      if (other == from) return "";
+      std::swap(gives.hands, steps_[size_t(other)].hands);
+      return cat("step ", other, ": hands its rows instead of step ", from);
+    }
+    default: {
+      const int other = pick_step(random, [](const BlockStep& s) { return s.chain > 0; });
+      if (other == to) return "";
+      std::swap(takes.takes, steps_[size_t(other)].takes);
+      return cat("step ", other, ": takes rows instead of step ", to);
+    }
+  }
 }
 
 // One number of a step that sums over ranks, or of what it finds in windows.

@@ -33,6 +33,7 @@ class PlanMutator {
   std::string change_chain(std::mt19937& random);
   std::string change_sum(std::mt19937& random);
   std::string bring_first(std::mt19937& random);
+  std::string change_handing(std::mt19937& random);
   int pick_step(std::mt19937& random, bool (*good)(const section::BlockStep&)) const;
   void write();
 

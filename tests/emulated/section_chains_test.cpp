@@ -10,6 +10,7 @@
 #include "graph/frontend/variable.h"
 #include "graph/functions/op_functions.h"
 #include "graph/nn/optimizer.h"
+#include "kernels/cuda/section_block.h"
 #include "tests/emulated/networks.h"
 #include "tests/emulated/races.h"
 #include "tests/emulated/section_trial.h"
@@ -49,6 +50,7 @@ TEST(Section, SetsOfBlocksRelayRows) {
     SCOPED_TRACE(cat(rows, " rows, ", width, " wide, ", places, " bytes"));
     Trial trial(relays(rows, width));
     const auto planned = trial.plan(rows == 3 ? 9 : 40);
+    EXPECT_GT(planned->plan.program.handed, 0) << section::print(planned->plan);
     EXPECT_EQ(planned->plan.sets, 3) << section::print(planned->plan);
     for (const section::BlockStep& s : planned->plan.steps)
       EXPECT_EQ(s.early != 0, s.chain > 0 && s.waits > 0) << section::print(planned->plan);
@@ -59,6 +61,22 @@ TEST(Section, SetsOfBlocksRelayRows) {
     emulation::settings() = {};
     EXPECT_LE(difference(want, trial.results()), 2e-6) << section::print(planned->plan);
   }
+}
+
+// A launch that is stopped leaves rows that nobody takes. The next one begins without them.
+TEST(Section, AStoppedLaunchLeavesNoRowsForTheNext) {
+  Trial trial(relays(3, 200));
+  const auto planned = trial.plan(9);
+  trial.run_blocks(*planned);
+  const auto want = trial.results();
+  uint32_t* const state = planned->copies.at(0).state;
+  const std::vector<uint32_t> zeros(planned->copies[0].state_bytes / 4);
+  state[planned->plan.program.counters + resident::kAbort] = 1;
+  trial.run_blocks(*planned);
+  EXPECT_EQ(std::vector<uint32_t>(state, state + zeros.size()), zeros);
+  trial.run_blocks(*planned);
+  EXPECT_EQ(trial.results(), want);
+  take_races();
 }
 
 // A mask between two layers is part of their chain, forward and backward, for blocks with few rows and with many.
@@ -140,7 +158,7 @@ TEST(Section, EveryWaitIsNeeded) {
 // What a planted bug leads to: a race, other numbers or a launch that is stuck. "" if it is not found.
 std::string found(Trial& trial, Mistake mistake, int blocks = 6) {
   auto plan = trial.plan(blocks);
-  trial.run_blocks(*plan);
+  trial.run_blocks(*plan), trial.go_on(*plan);
   EXPECT_TRUE(take_races().empty());
   const auto want = trial.results();
   for (const auto& o : orders()) {
@@ -148,7 +166,7 @@ std::string found(Trial& trial, Mistake mistake, int blocks = 6) {
     emulation::settings().most_pauses = 20'000, emulation::settings().mistake = mistake;
     BlockSection other;  // with its own state on the device
     other.table = plan->table, other.plan = plan->plan;
-    const std::string stuck = failure_of([&] { trial.run_blocks(other); });
+    const std::string stuck = failure_of([&] { trial.run_blocks(other), trial.go_on(other); });
     emulation::settings() = {};
     if (const auto races = take_races(); !races.empty()) return races[0];
     if (!stuck.empty()) return stuck;
@@ -174,7 +192,7 @@ TEST(Section, EveryMistakeOfARoleIsFound) {
   })) << section::print(other.plan(6)->plan);
   EXPECT_NE(found(other, Mistake::fetches_before), "");
   Trial relayed(relays(3, 200));
-  for (Mistake mistake : {Mistake::overtakes, Mistake::takes_rows_early})
+  for (Mistake mistake : {Mistake::overtakes, Mistake::takes_rows_early, Mistake::leaves_marks})
     EXPECT_NE(found(relayed, mistake, 9), "") << "mistake " << int(mistake);
 }
 
