@@ -248,8 +248,8 @@ __global__ void hand_over(int rounds, float* rows, unsigned* counters, long long
   out[t] = x;
 }
 
-// --- 7. a chain of layers of 64 on two rows, as the section kernel's (kernels/cuda/section_chain.h): four warps multiply, from rows of
-// weights in shared memory, others bring these from the L2 cache meanwhile ---
+// --- 7. a chain of layers of 64 on two rows: four warps multiply, from rows of weights in shared memory, others bring these from the L2 cache
+// meanwhile. Then as the section kernel does it (kernels/cuda/section_chain.h) ---
 enum class Bring { nothing, by_async_copies, by_bulk_copies };
 __device__ float4 four_in_order(const float* p) {
   float4 f;
@@ -346,6 +346,70 @@ __global__ void chain(const float* weights, int layers, float* out, long long* c
       bring(l + stages - 1);
     }
     meet();
+  }
+  if (t == 0) *cycles = clock64() - start;
+  __syncthreads();
+  if (t < 64) out[t] = rows[layers % 2][0][t];
+}
+
+// The same on two rows for each thread, by two pairs of warps in turns: one multiplies, the other loads the next layer's weights to registers.
+// Copies, if there are any, wait for nobody.
+template <bool gradient, bool copies>
+__global__ void chain_in_turns(const float* weights, int layers, float* out, long long* cycles) {
+  constexpr int leading = 68, stage = 64 * leading, stages = 4, compute = 128, fetch = 64, ahead = 3;
+  extern __shared__ __align__(128) float ring[];
+  __shared__ __align__(16) float rows[2][2][64];
+  const int t = int(threadIdx.x);
+  for (int i = t; i < stages * stage; i += int(blockDim.x)) ring[i] = 0;
+  if (t < 128) rows[0][t / 64][t % 64] = 1.0f / float(1 + t);
+  __syncthreads();
+  const auto meet = [] { asm volatile("bar.sync 1, %0;" ::"n"(compute) : "memory"); };
+  const long long start = clock64();
+  if (t < compute) {
+    const int pair = t / 64, column = t % 64;
+    if (pair == 1) meet();
+    for (int l = pair; l < layers; l += 2) {
+      const float* w = ring + l % stages * stage;
+      float4 own[16];
+#pragma unroll
+      for (int q = 0; q < 16; ++q)
+        own[q] = gradient ? four_in_order(w + column * leading + 4 * q)
+                          : float4{one_in_order(w + 4 * q * leading + column), one_in_order(w + (4 * q + 1) * leading + column),
+                                   one_in_order(w + (4 * q + 2) * leading + column), one_in_order(w + (4 * q + 3) * leading + column)};
+      meet();
+      float4 x[ahead + 1][2];
+      const auto load = [&](int q) {
+        for (int r = 0; r < 2; ++r) x[q % (ahead + 1)][r] = four_in_order(rows[l % 2][r] + 4 * q);
+      };
+      float sum[2] = {0, 0};
+#pragma unroll
+      for (int q = 0; q < ahead; ++q) load(q);
+#pragma unroll
+      for (int q = 0; q < 16; ++q) {
+        if (q + ahead < 16) load(q + ahead);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const float4 u = x[q % (ahead + 1)][r], v = own[q];
+          sum[r] = fmaf(u.w, v.w, fmaf(u.z, v.z, fmaf(u.y, v.y, fmaf(u.x, v.x, sum[r]))));
+        }
+      }
+      for (int r = 0; r < 2; ++r) rows[(l + 1) % 2][r][column] = fmaxf(sum[r], 0.0f);
+      meet();
+    }
+    if (pair == 0) meet();
+  } else if (copies && t < compute + fetch) {
+    const int f = t - compute;
+    for (int l = 0; l < layers; ++l) {
+      const float* from = weights + size_t(l) * 64 * 64;
+      float* to = ring + l % stages * stage;
+#pragma unroll
+      for (int i = 0; i < 16; ++i)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + (f / 16 + 4 * i) * leading + f % 16 * 4)),
+                     "l"(from + 4 * f + 256 * i)
+                     : "memory");
+      asm volatile("cp.async.commit_group;\ncp.async.wait_group 2;" ::: "memory");
+    }
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
   }
   if (t == 0) *cycles = clock64() - start;
   __syncthreads();
@@ -489,6 +553,10 @@ int main() {
   chained(chain<true, Bring::nothing>, "layer_cycles_gradient");
   chained(chain<false, Bring::by_async_copies>, "layer_cycles_beside_async_copies");
   chained(chain<true, Bring::by_async_copies>, "layer_cycles_gradient_beside_async_copies");
+  chained(chain_in_turns<false, false>, "layer_cycles_in_turns");
+  chained(chain_in_turns<true, false>, "layer_cycles_in_turns_gradient");
+  chained(chain_in_turns<false, true>, "layer_cycles_in_turns_beside_async_copies");
+  chained(chain_in_turns<true, true>, "layer_cycles_in_turns_gradient_beside_async_copies");
   if (hopper) {
     chained(chain<false, Bring::by_bulk_copies>, "layer_cycles_beside_bulk_copies");
     chained(chain<true, Bring::by_bulk_copies>, "layer_cycles_gradient_beside_bulk_copies");
