@@ -43,10 +43,10 @@ constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
 // A chain's pieces of weights, 64 x 64. Fetching one takes kFetchCycles, or more where each block reads other weights (in an ensemble of
 // 100 models); they were measured when a piece took 840 or 2,350 cycles, most of it to fetch. The products of one on its rows take
-// kPieceCycles or more: not measured, but counted (377 forward, 352 back, 500 with more rows) and rounded up. The start of a chain until
+// kPieceCycles or more: not measured, but counted (351 forward, 352 back, 511 with more rows) and rounded up. The start of a chain until
 // its first piece is there, and of one that has more links than one warp finds at once. Rows from other blocks, from the word that tells of
 // them on.
-constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 400, kPieceOfMoreRowsCycles = 550;
+constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 370, kPieceOfMoreRowsCycles = 540;
 constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650;
 constexpr double kHandedCycles = 574;                     // from rows that a block has made until they are another's
 constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work

@@ -38,13 +38,17 @@ LAMINA_DEVICE Four same_four_in_order(const float* p) {
                : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))));
   return f;
 }
+LAMINA_DEVICE float one_in_order(const float* p) {
+  float f;
+  asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(f) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))));
+  return f;
+}
 // Four elements of a column, from rows `stride` apart, likewise.
 template <int stride>
 LAMINA_DEVICE Four four_of_column_in_order(const float* p) {
   Four f;
   LAMINA_UNROLL
-  for (int i = 0; i < 4; ++i)
-    asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(f.v[i]) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p + i * stride))));
+  for (int i = 0; i < 4; ++i) f.v[i] = one_in_order(p + i * stride);
   return f;
 }
 LAMINA_DEVICE void put_four(float* p, const Four& f) { *reinterpret_cast<float4*>(p) = {f.v[0], f.v[1], f.v[2], f.v[3]}; }
@@ -65,6 +69,7 @@ LAMINA_DEVICE Four four(const float* p) { return {{p[0], p[1], p[2], p[3]}}; }
 LAMINA_DEVICE Four four_shared_between_blocks(const float* p) { return four(p); }
 LAMINA_DEVICE Four four_in_order(const float* p) { return four(p); }
 LAMINA_DEVICE Four same_four_in_order(const float* p) { return four(p); }
+LAMINA_DEVICE float one_in_order(const float* p) { return *p; }
 template <int stride>
 LAMINA_DEVICE Four four_of_column_in_order(const float* p) {
   return {{p[0], p[stride], p[2 * stride], p[3 * stride]}};

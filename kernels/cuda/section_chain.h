@@ -50,12 +50,13 @@ LAMINA_DEVICE void compute(const Block& b, const ChainMemory& memory, int thread
       meet();
       const auto load = [&](int q) {
         LAMINA_UNROLL
-        for (int r = 0; r < R; ++r) v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
+        for (int r = 0; r < R; ++r) {
+          v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
+          if (q == 0) sums[r] = task.flags & Task::begins_sums ? 0 : one_in_order(y + r * kMostWidth);
+        }
       };
       LAMINA_UNROLL
       for (int q = 0; q < kAhead; ++q) load(q);
-      LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) sums[r] = task.flags & Task::begins_sums ? 0 : y[r * kMostWidth];
       LAMINA_UNROLL
       for (int q = 0; q < kQuads; ++q) {
         if (q + kAhead < kQuads) load(q + kAhead);
@@ -71,10 +72,7 @@ LAMINA_DEVICE void compute(const Block& b, const ChainMemory& memory, int thread
       for (int r = 0; r < R; ++r) sums[r] = x[r * task.leading + column];
     }
     if (makes(Mistake::meets_early)) meet();
-    if (task.flags & Task::is_plain) [[likely]] {
-      LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
-    } else {
+    if (!(task.flags & Task::is_plain)) [[unlikely]] {
       LAMINA_UNROLL
       for (int r = 0; r < R; ++r) y[r * kMostWidth] = sums[r];
       if (task.flags & Task::ends_sums) {
@@ -85,7 +83,11 @@ LAMINA_DEVICE void compute(const Block& b, const ChainMemory& memory, int thread
           y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
         }
       }
+      if (!makes(Mistake::meets_early)) meet();
+      continue;
     }
+    LAMINA_UNROLL
+    for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
     if (!makes(Mistake::meets_early)) meet();  // the results are in shared memory
   }
 }

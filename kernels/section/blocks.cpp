@@ -115,8 +115,8 @@ class Planner {
     plan_.helpers = helped ? int(std::min<int64_t>(most_ - spines_, wanted)) : 0;
     plan_.program.blocks = std::max(spines_ + plan_.helpers, models_);
   }
-  // Which set of spines has a step of rows. Layers are shared in their order, so that all sets have about as many pieces of weights; but in
-  // training the last layer is alone with the loss, whose steps would keep a block from bringing weights. A gradient of a layer's input is
+  // Which set of spines has a step of rows. Layers are shared in their order, so that all sets have about as many pieces of weights; but
+  // those of the first set, whose weights are not there before its rows, count twice; and in training the last layer is alone with the loss, whose steps would keep a block from bringing weights. A gradient of a layer's input is
   // where that input was made: its set has the masks. Other steps are where the step before them is.
   void find_sets(int blocks) {
     const auto pieces = [](const Step& s) {
@@ -130,7 +130,8 @@ class Planner {
       if (pieces(s) > 0) of_last = pieces(s);
       all += pieces(s);
     }
-    const int64_t shared = trains ? all - of_last : all;
+    const auto counted = [](int64_t number) { return number + std::min<int64_t>(number, kPiecesOfSet); };
+    const int64_t shared = counted(trains ? all - of_last : all);
     const int sharing = int(std::min<int64_t>(shared / kPiecesOfSet, blocks / plan_.spines - trains));
     plan_.sets = sharing > 1 ? sharing + trains : 1;
     set_of_.assign(table_.steps.size(), 0);
@@ -143,7 +144,7 @@ class Planner {
       if (is_product(s.kind)) {
         const int x = table_.operands[size_t(s.first_in)].buffer, weights = table_.operands[size_t(s.first_in + 1)].buffer;
         if (pieces(s) > 0) {
-          set = of_weights.try_emplace(weights, int(before * sharing / shared)).first->second;
+          set = of_weights.try_emplace(weights, int(counted(before) * sharing / shared)).first->second;
           of_gradient.try_emplace(weights, made_in.count(x) ? made_in[x] : set);
           before += pieces(s);
         } else if (of_gradient.count(weights)) {

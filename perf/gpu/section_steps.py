@@ -5,6 +5,7 @@
 
 forward, gradient  a turn of the two warps that multiply, in the middle of a chain, from barrier to barrier
 more rows          such a turn forward with four rows
+dropout            such a turn of a dropout, which multiplies no weights
 weights            meanwhile, of the other two: the next piece's weights to registers; weights back: of the gradient
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
 first piece        of a chain: from there until its weights are in shared memory
@@ -64,6 +65,7 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
         "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
         "weights": [TURN, f"LDS*64@{OF_COLUMN}", TURN], "weights back": [TURN, "LDS*16@four.h:four_in_order()", TURN],
+        "dropout": [TURN, "section_chain.h:for (int r = 0; r < R; ++r) sums[r] = x[r", "section_pieces.h:if (kind == LinkKind::dropout) return side", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
         "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, FETCHED],
