@@ -116,8 +116,9 @@ class Planner {
     plan_.program.blocks = std::max(spines_ + plan_.helpers, models_);
   }
   // Which set of spines has a step of rows. Layers are shared in their order, so that all sets have about as many pieces of weights; but
-  // those of the first set, whose weights are not there before its rows, count twice; and in training the last layer is alone with the loss, whose steps would keep a block from bringing weights. A gradient of a layer's input is
-  // where that input was made: its set has the masks. Other steps are where the step before them is.
+  // those of the first set, whose weights are not there before its rows, count twice; and in training the last layer is alone with the
+  // loss, whose steps would keep a block from bringing weights. A gradient of a layer's input is where that input was made: its set has the
+  // masks. Other steps are where the step before them is.
   void find_sets(int blocks) {
     const auto pieces = [](const Step& s) {
       const auto in = [](int width) { return (width + kPiece - 1) / kPiece; };

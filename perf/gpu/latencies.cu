@@ -248,8 +248,8 @@ __global__ void hand_over(int rounds, float* rows, unsigned* counters, long long
   out[t] = x;
 }
 
-// --- 7. a chain of layers of 64 on two rows: four warps multiply, from rows of weights in shared memory, others bring these from the L2 cache
-// meanwhile. Then as the section kernel does it (kernels/cuda/section_chain.h) ---
+// --- 7. a chain of layers of 64 on two rows: four warps multiply, from rows of weights in shared memory, others bring these from the L2
+// cache meanwhile. Then as the section kernel does it (kernels/cuda/section_chain.h) ---
 enum class Bring { nothing, by_async_copies, by_bulk_copies };
 __device__ float4 four_in_order(const float* p) {
   float4 f;
@@ -352,8 +352,8 @@ __global__ void chain(const float* weights, int layers, float* out, long long* c
   if (t < 64) out[t] = rows[layers % 2][0][t];
 }
 
-// The same on two rows for each thread, by two pairs of warps in turns: one multiplies, the other loads the next layer's weights to registers.
-// Copies, if there are any, wait for nobody.
+// The same on two rows for each thread, by two pairs of warps in turns: one multiplies, the other loads the next layer's weights to
+// registers. Copies, if there are any, wait for nobody.
 template <bool gradient, bool copies>
 __global__ void chain_in_turns(const float* weights, int layers, float* out, long long* cycles) {
   constexpr int leading = 68, stage = 64 * leading, stages = 4, compute = 128, fetch = 64, ahead = 3;

@@ -163,7 +163,7 @@ TEST(RankSums, AreCollectedWhileTheBackwardPassRuns) {
     const auto program = program_on(
         "null:h100",
         passes::optimize(passes::cut_rows(whole, {.rows = 20 * ranks, .ranks = ranks, .in_launch = true, .inputs = cuts}).graph).graph);
-    EXPECT_LT(modelled(*program) - alone, 10) << ranks << " ranks\n" << section::print(plan_of(*program));
+    EXPECT_LT(modelled(*program) - alone, 13) << ranks << " ranks\n" << section::print(plan_of(*program));
     const auto& steps = plan_of(*program).steps;
     size_t last_announced = 0, first_collected = steps.size();
     for (size_t i = 0; i < steps.size(); ++i) {
