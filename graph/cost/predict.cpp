@@ -43,7 +43,7 @@ constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
 // A chain's pieces of weights, 64 x 64. Fetching one takes kFetchCycles, or more where each block reads other weights (in an ensemble of
 // 100 models); they were measured when a piece took 840 or 2,350 cycles, most of it to fetch. The products of one on its rows take
-// kPieceCycles or more: not measured, but counted (351 forward, 352 back, 511 with more rows) and rounded up. The start of a chain until
+// kPieceCycles or more: not measured, but counted (351 forward, 345 back, 496 with more rows) and rounded up. The start of a chain until
 // its first piece is there, and of one that has more links than one warp finds at once. Rows from other blocks, from the word that tells of
 // them on.
 constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 370, kPieceOfMoreRowsCycles = 540;
@@ -92,6 +92,7 @@ struct Ring {
   std::vector<double> done;  // when the piece in the place is
   double brought = 0;        // when the last piece was
   size_t next = 0;           // place
+  bool keeps = false;        // all pieces of a pass over the rows: they are fetched once
 };
 
 // A section: each block's steps in order, with waits and barriers.
@@ -271,6 +272,19 @@ class SectionModel {
     return models * (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows + 2 * program) +
                      tiles * (kTileCycles + kTileRowCycles * s.rows + program) + of_bias);
   }
+  static double chunks_of(const BlockStep& s) {
+    return section::is_product(s.kind) ? std::max(1.0, std::ceil(double(s.k) / section::kPiece)) : 1;
+  }
+  double pieces_of_chain(const BlockStep& first) const {
+    double pieces = 0;
+    int left = first.chain;
+    for (const BlockStep* s = &first; left > 0; ++s) {
+      if (s->first_block != first.first_block || s->blocks != first.blocks) continue;
+      pieces += chunks_of(*s) * std::ceil(double(s->n) / section::kPiece);
+      --left;
+    }
+    return pieces;
+  }
   // When the rows that a block takes from another have come, less kRowsCycles.
   double taken_at(const BlockStep& s, int b) const {
     if (s.takes < 0) return 0;
@@ -284,19 +298,22 @@ class SectionModel {
                  models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1;
     const bool few = rows <= section::kFewRowsInPass;
     const double passes = few ? 1 : std::ceil(rows / section::kMostRowsInPass);
-    const double chunks = section::is_product(s.kind) ? std::max(1.0, std::ceil(double(s.k) / section::kPiece)) : 1;
-    const double pieces = models * passes * chunks * std::ceil(double(s.n) / section::kPiece);
+    const double chunks = chunks_of(s), groups = std::ceil(double(s.n) / section::kPiece), pieces = models * passes * chunks * groups;
     const double fetch = us(by_models ? kFetchOfManyCycles : kFetchCycles), multiply = us(few ? kPieceCycles : kPieceOfMoreRowsCycles);
     double done = std::max(before, from);
     if (s.chain > 0) {
       const bool early = s.early || s.takes >= 0;
       const double begin = early ? before : done;
       done = std::max(begin + us(kChainCycles + (s.chain > 32 ? kLongChainCycles : 0)), early ? from + us(kRowsCycles) : 0);
-      ring = {.done = std::vector<double>(size_t(card_.places)), .brought = begin + us(kChainCycles) - fetch};
+      ring = {.done = std::vector<double>(size_t(card_.places)),
+              .brought = begin + us(kChainCycles) - fetch,
+              .next = 0,
+              .keeps = pieces_of_chain(s) <= card_.places};
     }
+    const double fetched = !section::is_product(s.kind) ? 0 : ring.keeps ? models * chunks * groups : pieces;
     for (double piece = 0; piece < pieces; ++piece) {
       double& place = ring.done[ring.next++ % ring.done.size()];
-      ring.brought = std::max(ring.brought, place) + (section::is_product(s.kind) ? fetch : 0);
+      ring.brought = std::max(ring.brought, place) + (piece < fetched ? fetch : 0);
       place = done = std::max(done, ring.brought) + multiply;
     }
     return done;

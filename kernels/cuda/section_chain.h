@@ -14,10 +14,11 @@
 
 namespace lamina::kernels::cuda::resident {
 
+// A function of its own: with the other roles' registers beside it, ptxas puts off loads of rows.
 template <int R, bool gradient>
-LAMINA_DEVICE void compute(const Block& b, const ChainMemory& memory, int thread) {
+LAMINA_CALLED void compute(ChainMemory memory, int places, int thread) {
   constexpr int kQuads = kPiece / 4, kAhead = 3;
-  const int pair = thread / kPiece, column = thread % kPiece, places = b.arguments.ring;
+  const int pair = thread / kPiece, column = thread % kPiece;
   int place = pair;
   unsigned there = 0;  // pieces
   if (pair > 0) meet();
@@ -230,12 +231,13 @@ template <int R, bool gradient>
 LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count, Rows rows, bool last_model) {
   const ChainMemory memory(b.chains, count);
   const Pieces pieces(memory.links(), count, R, rows);
+  const Ring ring = rows.size() <= R ? Ring{b.arguments.ring, ~0u} : ring_of_passes(memory, count, b.arguments.ring);
   const int t = int(thread_index());
   const int fetcher = t - kComputeThreads, storer = fetcher - kFetchThreads;
   if (fetcher < 0)
-    compute<R, gradient>(b, memory, t);
+    compute<R, gradient>(memory, ring.places, t);
   else if (storer < 0)
-    fetch<R, gradient>(b, memory, pieces, fetcher);
+    fetch<R, gradient>(b, memory, pieces, ring, fetcher);
   else if (storer < int(kWarp))
     have_rows<R>(b, memory, pieces, first_rows, last_model);
   else if (last_model)

@@ -83,13 +83,14 @@ LAMINA_DEVICE void bring_rows(const Pieces& p, const float* first_rows, float* r
 // A piece of a link that is_whole, with all that comes with it: what the functions above and task_of() do, in a third of their
 // instructions, which are the time that a piece takes.
 template <int R, bool gradient, bool is_one>
-LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, unsigned number, int rows_of, int thread) {
+LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, unsigned number, int rows_of, bool has_weights,
+                               int thread) {
   const int chunk = is_one ? 0 : p.chunk, group = is_one ? 0 : p.group, inner = is_one ? kPiece : p.inner,
             outer = is_one ? kPiece : p.outer;
   const int n = gradient ? inner : outer, row = thread / kInRow, column = thread % kInRow * 4;
   const float* const from =
       link.w + ((long long)((gradient ? group : chunk) * kPiece + row) * n + (gradient ? chunk : group) * kPiece + column);
-  copy_weights(place + row * kLeading + column, from, n);
+  if (!has_weights) copy_weights(place + row * kLeading + column, from, n);
   const int last = p.rows() - 1;
   const float* const sides = link.side + ((gradient ? (long long)p.row * outer : 0) + group * kPiece + thread);
   float* const side = place + kSideAt + thread;
@@ -118,8 +119,8 @@ LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, 
 
 // Runs ahead of the computing warps as far as the ring has places, with three pieces on their way.
 template <int R, bool gradient>
-LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, int thread) {
-  const unsigned places = unsigned(b.arguments.ring);
+LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const Ring& ring, int thread) {
+  const unsigned places = unsigned(ring.places);
   unsigned* const arrived = memory.word(ChainMemory::kArrived + thread / int(kWarp));
   const unsigned* const taken = memory.word(ChainMemory::kTaken);
   const int rows_of = b.step().takes < 0 ? 0 : -1;
@@ -138,17 +139,18 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, in
       ++ends;
     } else {
       const Link link = p.at();  // all of it with one wait
+      const bool has_weights = brought >= ring.brought;
       if (link.flags & Link::is_whole) {
         if (link.flags & Link::is_one)
-          fetch_whole<R, gradient, true>(p, link, to, brought, rows_of, thread);
+          fetch_whole<R, gradient, true>(p, link, to, brought, rows_of, has_weights, thread);
         else
-          fetch_whole<R, gradient, false>(p, link, to, brought, rows_of, thread);
+          fetch_whole<R, gradient, false>(p, link, to, brought, rows_of, has_weights, thread);
       } else {
         if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
           if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.word(ChainMemory::kStopped), 1u);
           sync_warp();
         }
-        if (link.w) fetch_weights<gradient>(p, link, to, thread);
+        if (link.w && !has_weights) fetch_weights<gradient>(p, link, to, thread);
         fetch_side<R, gradient>(p, link, to + kSideAt, thread);
         if (thread == kFetchThreads - 1) {
           const Task task = task_of(p, link, brought, rows_of);  // the race checker does not see a result that is made in place

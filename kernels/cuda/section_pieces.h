@@ -102,6 +102,26 @@ struct ChainMemory {
   // The rows of the first product that piece `number` multiplies.
   LAMINA_DEVICE static int first_rows(int number) { return kFirstRowsAt + number % kFirstRows * (kMostRows * kPiece); }
 };
+// The ring of a chain's passes over a block's rows. Where the pieces of a pass fit into it, each keeps its place, or its places, in all
+// passes, and its weights are brought there once.
+struct Ring {
+  int places;
+  unsigned brought;  // pieces with weights
+};
+// By a warp.
+LAMINA_DEVICE Ring ring_of_passes(const ChainMemory& memory, int links, int places) {
+  const auto pieces = [](int width) { return (width + kPiece - 1) / kPiece; };
+  int all = 0;
+  for (int i = int(lane()); i < links; i += int(kWarp)) {
+    const Link& link = memory.links()[i];
+    all += most(pieces(link.inner), 1) * pieces(link.outer);
+  }
+  LAMINA_UNROLL
+  for (unsigned bits = kWarp / 2; bits > 0; bits /= 2) all += shuffle_xor(all, bits);
+  if (all > places) return {places, ~0u};
+  places -= places % all;
+  return {places, unsigned(places)};
+}
 LAMINA_DEVICE bool fit_together(int links, int next) { return links + next <= kMostLinks; }
 // The computing warps and the one that brings and stores rows meet once a piece.
 LAMINA_DEVICE void meet() { sync_some<1, kComputeThreads + int(kWarp)>(); }
