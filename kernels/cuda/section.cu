@@ -38,13 +38,29 @@ std::span<const char> as_bytes(const std::vector<uint32_t>& words) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint32_t)};
 }
 
+// Places of a block's ring. A GPU takes long to tell its properties.
+int ring_on([[maybe_unused]] Device device) {
+#if defined(__CUDACC__)
+  return resident::places_within(size_t(backend_of(device).properties(device).shared_memory_per_block));
+#else
+  return resident::places_within(emulation::settings().shared_bytes);
+#endif
+}
+
 // The section's state for a stream; for a recorded launch the recording's, which owns the memory.
 BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSection::OnDevice& recorded) {
-  for (BlockSection::OnDevice& d : s.copies)
+  int ring = 0;
+  for (BlockSection::OnDevice& d : s.copies) {
     if (d.stream == stream) return d;
+    if (d.stream.device == stream.device) ring = d.ring;
+  }
   Backend& backend = *stream.backend;
   const std::vector<uint32_t> zeros(size_t(resident::words_of_state(s.plan.program)), 0);
-  BlockSection::OnDevice d{.stream = stream, .program = nullptr, .state = nullptr, .state_bytes = zeros.size() * 4};
+  BlockSection::OnDevice d{.stream = stream,
+                           .ring = ring > 0 ? ring : ring_on(stream.device),
+                           .program = nullptr,
+                           .state = nullptr,
+                           .state_bytes = zeros.size() * 4};
   if (void* state = backend.memory_of_recording(&s, as_bytes(zeros))) {
     d.state = static_cast<uint32_t*>(state);
     d.program = backend.memory_of_recording(&s.plan, s.plan.bytes);
@@ -57,15 +73,6 @@ BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSe
   backend.synchronize(stream);
   s.copies.push_back(d);
   return s.copies.back();
-}
-
-// That a block can have.
-size_t shared_memory([[maybe_unused]] Device device) {
-#if defined(__CUDACC__)
-  return size_t(backend_of(device).properties(device).shared_memory_per_block);
-#else
-  return emulation::settings().shared_bytes;
-#endif
 }
 
 resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, const BlockSection::OnDevice& d, const Infeed* infeed) {
@@ -90,7 +97,7 @@ resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, 
   a.clock = nullptr;
   a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
   a.goes_on = 0;
-  a.ring = resident::places_within(shared_memory(call.stream.device));
+  a.ring = d.ring;
   return a;
 }
 
@@ -169,7 +176,7 @@ void wait_for_the_end(Stream& stream, BlockSection::OnDevice& d) {
 int resident_blocks([[maybe_unused]] Device device) {
 #if defined(__CUDACC__)
   return lamina::cuda::resident_blocks(device, reinterpret_cast<const void*>(section_kernel), section::kBlockThreads,
-                                       resident::shared_bytes(resident::places_within(shared_memory(device))));
+                                       resident::shared_bytes(ring_on(device)));
 #else
   return int(emulation::settings().resident_blocks);
 #endif

@@ -25,6 +25,7 @@ struct LAMINA_API BlockSection {
   // Per stream: two streams may run the section at once, and counters belong to one launch.
   struct OnDevice {
     Stream stream;
+    int ring = 0;               // places for pieces of weights that the device's shared memory has
     void* program = nullptr;    // plan.bytes
     uint32_t* state = nullptr;  // counters, number of blocks that have ended, the abort word, where the next launch continues; numbers
                                 // handed from block to block

@@ -149,7 +149,7 @@ TEST_F(OnASimulatedCard, TheCardIsAskedForItsOccupancy) {
   EXPECT_EQ(FakeCuda::last, cudaSuccess);
 }
 
-TEST_F(OnASimulatedCard, AKernelsSharedMemoryIsAllowedOnce) {
+TEST_F(OnASimulatedCard, AKernelsSharedMemoryIsAllowedOnceAndTheCardIsAskedForItOnce) {
   const ir::Graph g = layers_between_cumsums();
   exec::Executor executor(compile::compile(g, {.device = kCard, .input_devices = {}, .variable_devices = {}}));
   const std::vector<BufferRef> inputs = inputs_of(g);
@@ -157,6 +157,7 @@ TEST_F(OnASimulatedCard, AKernelsSharedMemoryIsAllowedOnce) {
   fake.calls.clear();
   for (int n = 0; n < 5; ++n) executor.run(inputs, {});
   EXPECT_EQ(times("function_attribute"), 0);
+  EXPECT_EQ(times("device_properties"), 0);
 }
 
 TEST_F(OnASimulatedCard, TheLaunchedKernelIsTheReportedOne) {
