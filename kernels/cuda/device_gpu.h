@@ -8,8 +8,6 @@
 #define LAMINA_SHARED(T, name, count) __shared__ __align__(16) T name[count]
 #define LAMINA_CALLED inline __device__ __noinline__  // a function of its own: one copy, with registers of its own
 #define LAMINA_CALLED_MEMBER __device__ __noinline__
-#define LAMINA_KNOWN_HERE(v) asm volatile("" : "+r"(v))  // computes v before what follows, not where it is used
-#define LAMINA_KNOWN_POINTER_HERE(p) asm volatile("" : "+l"(p))
 #define LAMINA_UNROLL _Pragma("unroll")
 #define LAMINA_PRAGMA(text) _Pragma(#text)
 #define LAMINA_UNROLL_BY(times) LAMINA_PRAGMA(unroll times)

@@ -19,8 +19,6 @@
   T* const name = static_cast<T*>(::lamina::kernels::cuda::emulation::static_shared(&lamina_shared_##name, sizeof(T) * (count)))
 #define LAMINA_CALLED [[gnu::noinline]] inline
 #define LAMINA_CALLED_MEMBER [[gnu::noinline]]
-#define LAMINA_KNOWN_HERE(v) static_cast<void>(v)
-#define LAMINA_KNOWN_POINTER_HERE(p) static_cast<void>(p)
 #define LAMINA_UNROLL
 #define LAMINA_UNROLL_BY(times)
 #define LAMINA_ROLLED

@@ -289,18 +289,18 @@ class Planner {
     return same_blocks(a, b) && !(by_models && std::max(a.neighbours, b.neighbours) > 1);
   }
 
-  // Whether b, which comes later, may only start a part after other blocks have finished all of a.
+  // Whether x of step a and y of step b, which comes later, touch the same bytes in different blocks, and one writes.
+  bool meet(size_t a, const Access& x, size_t b, const Access& y) const {
+    return shared_alike(plan_.steps[a], plan_.steps[b])
+               ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
+               : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]);
+  }
+  // Whether b may only start a part after other blocks have finished all of a. handed: b's first input comes without a wait.
   bool must_wait(size_t a, size_t b, bool handed = false) const {
-    const BlockStep &first = plan_.steps[a], &second = plan_.steps[b];
-    const bool alike = shared_alike(first, second);
-    if (alike && first.blocks == 1) return false;
+    if (shared_alike(plan_.steps[a], plan_.steps[b]) && plan_.steps[a].blocks == 1) return false;
     for (const Access& x : accesses_[a])
-      for (const Access& y : accesses_[b])
-        if (handed && &y == accesses_[b].data())
-          continue;
-        else if (alike ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
-                       : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]))
-          return true;
+      for (size_t k = handed; k < accesses_[b].size(); ++k)
+        if (meet(a, x, b, accesses_[b][k])) return true;
     return false;
   }
 
@@ -310,25 +310,26 @@ class Planner {
     for (size_t e = begin; e < a; ++e)
       if (known_[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known[e] = true;
   }
+  // Waits of the same blocks' earlier steps are inherited; and part i of those steps precedes part i of this one.
+  std::vector<bool> inherited(size_t b, size_t begin) const {
+    for (size_t a = b; a-- > begin;)
+      if (same_blocks(plan_.steps[a], plan_.steps[b])) return known_[a];
+    return std::vector<bool>(plan_.steps.size());
+  }
   void find_waits() {
     const size_t count = plan_.steps.size();
     known_.assign(count, std::vector<bool>(count));
     waits_for_.assign(count, {});
     plan_.waits.clear();
     plan_.program.counters = plan_.program.handed = 0;
-    for (BlockStep& step : plan_.steps) step.signal = step.hands = step.takes = -1, step.chain = 0;
+    for (BlockStep& step : plan_.steps) step.signal = step.hands = step.takes = -1;
     size_t begin = 0;  // start of the run
     for (size_t b = 0; b < count; ++b) {
       if (table_.steps[b].kind == StepKind::loop) {
         begin = b + 1;
         continue;
       }
-      // Waits of the same blocks' earlier steps are inherited; and part i of those steps precedes part i of this one.
-      for (size_t a = b; a-- > begin;)
-        if (same_blocks(plan_.steps[a], plan_.steps[b])) {
-          known_[b] = known_[a];
-          break;
-        }
+      known_[b] = inherited(b, begin);
       const size_t from = handed_from(b, begin);
       for (size_t a = b; a-- > begin;) {
         if (known_[b][a] || !must_wait(a, b, a == from)) continue;
@@ -362,8 +363,7 @@ class Planner {
       BlockStep& from = plan_.steps[a];
       if (not_handed_.count(a) || from.hands >= 0 || known_[b][a] || !hands_rows(flat_, from, to) || must_wait(a, b, true)) return b;
       from.hands = to.takes = plan_.program.handed;
-      const int width = from.kind == StepKind::dense_grad_input ? from.k : from.n;
-      plan_.program.handed += from.rows * width;
+      plan_.program.handed += from.rows * width_behind(from);
       return a;
     }
     return b;
@@ -371,20 +371,16 @@ class Planner {
   // Only chains hand their results. False: another step should, and waits are to be found without it.
   bool hand_from_chains() {
     const size_t before = not_handed_.size();
-    std::vector<int> left(size_t(plan_.program.blocks));  // links of each block's chain
-    for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      const BlockStep& s = plan_.steps[i];
-      int& of_block = left[size_t(s.first_block)];
-      if (s.chain > 0) of_block = s.chain;
-      if (s.hands >= 0 && (s.link == LinkKind::none || of_block == 0)) not_handed_.insert(i);
-      if (s.link != LinkKind::none && of_block > 0) --of_block;
-    }
+    for (size_t i = 0; i < plan_.steps.size(); ++i)
+      if (plan_.steps[i].hands >= 0 && !in_chain_[i]) not_handed_.insert(i);
     return not_handed_.size() == before;
   }
 
   // Links that every block of theirs takes one after the other.
   void find_chains() {
     std::vector<int> chain;
+    in_chain_.assign(plan_.steps.size(), false);
+    for (BlockStep& step : plan_.steps) step.chain = 0;
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       const BlockStep& step = plan_.steps[i];
       const bool goes_on = !chain.empty() && !why_not_next(flat_, plan_.steps.data(), plan_.waits.data(), chain, int(i));
@@ -397,6 +393,7 @@ class Planner {
       }
       if (!goes_on) chain.clear();
       chain.push_back(int(i));
+      in_chain_[i] = true;
       ++plan_.steps[size_t(chain[0])].chain;
     }
   }
@@ -410,12 +407,7 @@ class Planner {
   }
   // Whether all that the chain's steps read beside the first one's rows is there without its waits.
   bool waits_for_rows_only(size_t first, size_t begin) const {
-    std::vector<bool> known(plan_.steps.size());
-    for (size_t a = first; a-- > begin;)
-      if (same_blocks(plan_.steps[a], plan_.steps[first])) {
-        known = known_[a];
-        break;
-      }
+    std::vector<bool> known = inherited(first, begin);
     int left = plan_.steps[first].chain;
     for (size_t i = first; left > 0; ++i) {
       if (!same_blocks(plan_.steps[i], plan_.steps[first])) continue;
@@ -424,15 +416,9 @@ class Planner {
         for (int a : waits_for_[i]) learn_of(size_t(a), begin, known);
       for (size_t a = begin; a < i; ++a) {
         if (known[a] || (a >= first && same_blocks(plan_.steps[a], plan_.steps[first]))) continue;
-        const bool alike = shared_alike(plan_.steps[a], plan_.steps[i]);
         for (const Access& x : accesses_[a])
-          for (size_t k = 1; k < accesses_[i].size(); ++k) {
-            const Access& y = accesses_[i][k];
-            if (x.write && !y.write &&
-                (alike ? conflict(table_.steps[a], x, table_.steps[i], y, ranges_)
-                       : overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)])))
-              return false;
-          }
+          for (size_t k = 1; k < accesses_[i].size(); ++k)
+            if (x.write && !accesses_[i][k].write && meet(a, x, i, accesses_[i][k])) return false;
       }
     }
     return true;
@@ -505,6 +491,7 @@ class Planner {
   // [b][a]: whether step a has ended when a step b's blocks start it. Everything before a turn has ended.
   std::vector<std::vector<bool>> known_;
   std::vector<std::vector<int>> waits_for_;
+  std::vector<bool> in_chain_;   // per step
   std::set<size_t> not_handed_;  // steps that do not hand their results, although these are a chain's rows
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   size_t last_turn_ = 0;  // the last step of kind loop; past the end: there is none

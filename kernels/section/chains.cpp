@@ -13,7 +13,6 @@ bool is_one_pass(const BlockStep& s) {
 }
 
 int width_before(const BlockStep& s) { return s.kind == StepKind::dense ? s.k : s.n; }
-int width_behind(const BlockStep& s) { return s.kind == StepKind::dense_grad_input ? s.k : s.n; }
 bool is_empty(const BlockStep& s) { return s.n == 0 || (is_product(s.kind) && s.k == 0); }
 
 // Whether the first input of `next` is the result of `last`.

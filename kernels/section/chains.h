@@ -16,6 +16,8 @@ struct LinkOf {
 };
 LinkOf link_of(const Table& table, const Step& step);
 
+// Elements of a row of the link's result.
+inline int width_behind(const BlockStep& s) { return s.kind == StepKind::dense_grad_input ? s.k : s.n; }
 // Whether the second step's first input is the first one's result, for each block the rows that its counterpart has made, which a chain
 // takes all at once.
 bool hands_rows(const Flat& flat, const BlockStep& from, const BlockStep& to);

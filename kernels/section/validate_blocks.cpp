@@ -257,7 +257,7 @@ class PlanValidator {
     for (const auto& [first, giver] : givers) {
       const BlockStep& s = steps_[giver];
       require(first >= numbers, cat(step_text(giver), " hands numbers that others hand"));
-      numbers = first + s.rows * (s.kind == StepKind::dense_grad_input ? s.k : s.n);
+      numbers = first + s.rows * width_behind(s);
     }
     require(numbers <= p_.handed, "it hands more numbers than there are places");
     for (size_t i = 0; i < count_; ++i) {

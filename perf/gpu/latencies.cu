@@ -261,6 +261,15 @@ __device__ float one_in_order(const float* p) {
   asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(f) : "r"(shared_address(p)));
   return f;
 }
+// By one of 64 threads: a layer's weights, in rows `leading` apart.
+template <int leading>
+__device__ void copy_layer(float* to, const float* from, int thread) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + (thread / 16 + 4 * i) * leading + thread % 16 * 4)),
+                 "l"(from + 4 * thread + 256 * i)
+                 : "memory");
+}
 template <bool gradient, Bring how>
 __global__ void chain(const float* weights, int layers, float* out, long long* cycles) {
   constexpr int leading = 68, stage = 64 * leading, stages = 4, compute = 128, fetch = how == Bring::by_async_copies ? 64 : 32;
@@ -309,13 +318,7 @@ __global__ void chain(const float* weights, int layers, float* out, long long* c
       const float* from = weights + size_t(l) * 64 * 64;
       float* to = ring + l % stages * stage;
       if constexpr (how == Bring::by_async_copies) {
-        if (l < layers) {
-#pragma unroll
-          for (int i = 0; i < 16; ++i)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + (f / 16 + 4 * i) * leading + f % 16 * 4)),
-                         "l"(from + 4 * f + 256 * i)
-                         : "memory");
-        }
+        if (l < layers) copy_layer<leading>(to, from, f);
         asm volatile("cp.async.commit_group;" ::: "memory");
       }
 #if HOPPER
@@ -402,11 +405,7 @@ __global__ void chain_in_turns(const float* weights, int layers, float* out, lon
     for (int l = 0; l < layers; ++l) {
       const float* from = weights + size_t(l) * 64 * 64;
       float* to = ring + l % stages * stage;
-#pragma unroll
-      for (int i = 0; i < 16; ++i)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + (f / 16 + 4 * i) * leading + f % 16 * 4)),
-                     "l"(from + 4 * f + 256 * i)
-                     : "memory");
+      copy_layer<leading>(to, from, f);
       asm volatile("cp.async.commit_group;\ncp.async.wait_group 2;" ::: "memory");
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
