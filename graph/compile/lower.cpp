@@ -99,6 +99,8 @@ class Lowering {
       for (int read : reads[r]) {
         if (position_of_[size_t(read)] > position_of_[size_t(assign)]) continue;  // reads the new value
         int last = last_use_[index({read, 0})];
+        // A result of the graph is copied where it is read: the Variable has another value at the end.
+        if (last == kEnd && position_of_[size_t(read)] < made) continue;
         // The producer itself may read the old value element by element.
         bool in_step = last == made && reads_elementwise(producer, {read, 0}, g_.type(v));
         fits = fits && (last < made || in_step);

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import lamina as lm
@@ -230,3 +231,16 @@ def test_wrong_arguments_of_plan(words, code, said, tmp_path):
 def test_plan_of_a_program_without_a_step_is_an_error(program, said, tmp_path):
     done = plan(tmp_path, "--devices", "2xH100", program=program)
     assert done.returncode == 1 and re.search(said, done.stderr), done.stderr
+
+
+def test_a_carried_value_that_is_stacked_too_is_computed_in_place():
+    f = lm.function(lambda xs: lm.scan(lambda h, x: (lm.tanh(lm.sin(h) * x), h), lm.ones([40, 40]), xs))
+    body = re.search(r"inside of 0, a scan of 30 iterations:\n((?: +\d+ .*\n)+)", str(f.explain(lm.zeros([30, 40, 40]), device="null:h100")))[1]
+    assert [line.split()[1] for line in body.splitlines()] == ["copy", "elementwise"], "the value before goes to the stack"
+    xs, h, stack = lm.random.normal([3, 2, 2]), lm.ones([2, 2]), []
+    for x in xs:
+        stack.append(h.numpy())
+        h = lm.tanh(lm.sin(h) * x)
+    last, all_before = lm.function(lambda xs: lm.scan(lambda h, x: (lm.tanh(lm.sin(h) * x), h), lm.ones([2, 2]), xs))(xs)
+    np.testing.assert_allclose(last, h, rtol=1e-6)
+    np.testing.assert_allclose(all_before, stack, rtol=1e-6)
