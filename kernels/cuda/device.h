@@ -19,11 +19,12 @@
 //   atomics  atomic_add(T*, T): int, unsigned, unsigned long long, float, double; atomic_min, atomic_max: int, unsigned, long long;
 //            atomic_or(unsigned*), atomic_exchange(unsigned*), atomic_cas(unsigned* or unsigned long long*, expected, value). All relaxed;
 //            they return the old value
-//   waiting  load_acquire(const unsigned*) store_release(unsigned*, v) add_release(unsigned*, v) fence_device() pause()
+//   waiting  load_acquire(const unsigned*) store_release(unsigned*, v) store_relaxed(unsigned*, v) add_release(unsigned*, v)
+//            add_acquire_release(unsigned*, v), which returns the old value; pause()
 //            to pass data between blocks: writes; sync_block(); one thread: add_release. In the other block, one thread: load_acquire
 //            until the value is right; sync_block(); read with load_shared_between_blocks(const T*), which bypasses the SM's L1 cache
 //            load_acquire_in_system() and store_release_in_system(): the same for words that the host or another GPU also uses while the
-//            kernel runs load_acquire_in_block() and store_release_in_block(): the same for words in shared memory
+//            kernel runs load_acquire_in_block() and store_release_in_block(): the same for words in shared memory, of 4 or 8 bytes
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits of this thread have arrived
 //   numbers  fma(a, b, c): one rounding. a * b + c rounds twice: nvcc gets -fmad=false, as kernels/shared requires
 //
@@ -49,6 +50,7 @@ enum class Mistake {
   stores_early,        // results are stored before they are there
   announces_early,     // results are announced before they are stored
   announces_unfenced,  // or without a release behind the stores
+  goes_on_stopped,     // a chain hands and announces what it has, although the launch was stopped
   updates_before,      // a step between chains does not wait for other blocks
   shows_early,         // sums are announced to other ranks before they are in the window
   collects_early,      // they are collected without waiting

@@ -88,8 +88,16 @@ LAMINA_DEVICE void store_release_in_system(unsigned* p, unsigned v) {
 LAMINA_DEVICE void store_release(unsigned* p, unsigned v) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+LAMINA_DEVICE void store_relaxed(unsigned* p, unsigned v) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
 LAMINA_DEVICE void add_release(unsigned* p, unsigned v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+LAMINA_DEVICE unsigned add_acquire_release(unsigned* p, unsigned v) {
+  unsigned old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+  return old;
 }
 // A number that another block waits for, beside a mark that it is there: one access, which orders no others. 0: it is not there.
 LAMINA_DEVICE void store_marked(unsigned long long* p, float v) {
@@ -103,15 +111,23 @@ LAMINA_DEVICE unsigned long long load_marked(const unsigned long long* p) {
   asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
   return v;
 }
+LAMINA_DEVICE bool has_mark(unsigned long long v) { return unsigned(v >> 32) != 0; }
 LAMINA_DEVICE float without_mark(unsigned long long v) { return __uint_as_float(unsigned(v)); }
-LAMINA_DEVICE void fence_device() { __threadfence(); }
 LAMINA_DEVICE unsigned load_acquire_in_block(const unsigned* p) {
   unsigned v;
   asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))) : "memory");
   return v;
 }
+LAMINA_DEVICE unsigned long long load_acquire_in_block(const unsigned long long* p) {
+  unsigned long long v;
+  asm volatile("ld.acquire.cta.shared.u64 %0, [%1];" : "=l"(v) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))) : "memory");
+  return v;
+}
 LAMINA_DEVICE void store_release_in_block(unsigned* p, unsigned v) {
   asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(p))), "r"(v) : "memory");
+}
+LAMINA_DEVICE void store_release_in_block(unsigned long long* p, unsigned long long v) {
+  asm volatile("st.release.cta.shared.u64 [%0], %1;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(p))), "l"(v) : "memory");
 }
 LAMINA_DEVICE void pause() { __nanosleep(32); }
 template <class T>

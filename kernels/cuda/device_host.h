@@ -38,6 +38,7 @@ struct Settings {
   unsigned shared_bytes = 227 * 1024;  // that a block can have
   unsigned resident_blocks = 1024;     // a larger cooperative launch fails, as on a GPU where blocks do not fit
   Mistake mistake = Mistake::none;     // that kernels make
+  unsigned first_late = ~0u;           // of a launch's blocks: it and all behind it begin when the others wait for them, or have ended
 };
 Settings& settings();
 struct Counts {
@@ -161,13 +162,18 @@ T atomic_cas(T* to, T expected, T v, LAMINA_WHERE) {
   return emulation::change(to, [=](T old) { return old == expected ? v : old; }, where);
 }
 
-inline unsigned load_acquire(const unsigned* p, LAMINA_WHERE) {
+template <class T>
+T load_acquire(const T* p, LAMINA_WHERE) {
   emulation::pause(where);
   emulation::acquired(p, where);
   return emulation::read(p);
 }
-inline void store_release(unsigned* p, unsigned v, LAMINA_WHERE) {
+template <class T>
+void store_release(T* p, T v, LAMINA_WHERE) {
   emulation::before_release(p, where);
+  emulation::change(p, [v](T) { return v; }, where);
+}
+inline void store_relaxed(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::change(p, [v](unsigned) { return v; }, where);
 }
 namespace emulation {
@@ -186,6 +192,11 @@ inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
   emulation::change(p, [v](unsigned old) { return old + v; }, where);
 }
+inline unsigned add_acquire_release(unsigned* p, unsigned v, LAMINA_WHERE) {
+  emulation::acquired(p, where);
+  add_release(p, v, where);
+  return emulation::read(p) - v;
+}
 inline void store_marked(unsigned long long* p, float v, LAMINA_WHERE) {
   unsigned bits = 0;
   std::memcpy(&bits, &v, sizeof bits);
@@ -198,15 +209,21 @@ inline unsigned long long load_marked(const unsigned long long* p, LAMINA_WHERE)
   emulation::pause(where);
   return emulation::read(p);
 }
+inline bool has_mark(unsigned long long v) { return unsigned(v >> 32) != 0; }
 inline float without_mark(unsigned long long v) {
   const unsigned bits = unsigned(v);
   float out = 0;
   std::memcpy(&out, &bits, sizeof out);
   return out;
 }
-inline void fence_device() {}
-inline unsigned load_acquire_in_block(const unsigned* p, LAMINA_WHERE) { return load_acquire(p, where); }
-inline void store_release_in_block(unsigned* p, unsigned v, LAMINA_WHERE) { store_release(p, v, where); }
+template <class T>
+T load_acquire_in_block(const T* p, LAMINA_WHERE) {
+  return load_acquire(p, where);
+}
+template <class T>
+void store_release_in_block(T* p, T v, LAMINA_WHERE) {
+  store_release(p, v, where);
+}
 inline void pause(LAMINA_WHERE) { emulation::pause(where); }
 template <class T>
 T load_shared_between_blocks(const T* p) {

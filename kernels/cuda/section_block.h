@@ -50,14 +50,16 @@ inline constexpr int kFirstRows = 4;                               // pieces of 
 inline constexpr int kMostWidth = section::kMostBlockWidth;
 inline constexpr int kLinkFloats = 16, kMostLinks = section::kMostLinks;
 inline constexpr int kScratchFloats = 3072;
-inline constexpr int kChainWords = 8;  // ChainMemory's
+inline constexpr int kChainWords = 8;     // ChainMemory's
+inline constexpr int kLaunchFloats = 64;  // Launch's
 inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
 inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRowsAt = kLinksAt + kMostLinks * kLinkFloats,
                      kFirstRowsAt = kRowsAt + 2 * kMostRows * kMostWidth, kWordsAt = kFirstRowsAt + kFirstRows * kMostRows * kPiece,
-                     kTurnsAt = kWordsAt + 2 * kChainWords, kRingAt = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
+                     kTurnsAt = kWordsAt + 2 * kChainWords, kLaunchAt = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4,
+                     kRingAt = kLaunchAt + kLaunchFloats;
 // Other steps use the ring between chains: all of it as registers of elementwise programs, or its end as scratch memory.
 inline constexpr int kFreeFloats = kFewestPlaces * kPlaceFloats, kScratchAt = kRingAt + kFreeFloats - kScratchFloats;
-static_assert(kTurnsAt % 4 == 0);
+static_assert(kTurnsAt % 4 == 0 && kWordsAt % 4 == 0);
 LAMINA_DEVICE constexpr unsigned shared_bytes(int places) { return unsigned(kRingAt + places * kPlaceFloats) * 4; }
 static_assert(shared_bytes(kFewestPlaces) <= 99 * 1024 && shared_bytes(kMostPlaces) <= 227 * 1024);
 // Places of the ring on a card whose blocks have so much shared memory.
@@ -89,7 +91,9 @@ LAMINA_SCALAR constexpr int words_of_state(const BlockProgram& p) { return hande
 enum Stop : int { kBadLabel, kStuck, kStopped };
 inline constexpr unsigned kMostPolls = 1u << 26;
 
-struct Arguments {
+// What is the same for all blocks. A block keeps a copy in shared memory: generic loads of a kernel's arguments go through the L1 cache,
+// which each wait for another block empties.
+struct Launch {
   const char* program;
   BlockProgram places;
   unsigned* state;  // counters, then the words above, then handed numbers
@@ -101,6 +105,9 @@ struct Arguments {
   int rank;
   unsigned launch;       // number of this launch, the same on all ranks
   char* const* windows;  // of each sum over ranks in turn, on rank 0, 1, ...; null: there are none
+};
+static_assert(sizeof(Launch) <= 4 * kLaunchFloats && alignof(Launch) <= 16);
+struct Arguments : Launch {
   char* at[section::kMostBases];
 };
 
@@ -117,23 +124,32 @@ LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
 using Rows = section::Share<int>;
 
 struct Block {
-  const Arguments& arguments;
+  char* const* const at;  // the launch's
   const int* const list;  // of steps
   const int count;
   int position = 0;  // index into the list
   int current = 0;   // its record
   int chains = 0;    // that it has run
-  long long model = 0;
+  int model = 0;
+  bool timed = false;  // by this thread
 
   unsigned met = 0;  // barriers of all blocks in this launch
   unsigned long long began = 0;
 
-  LAMINA_DEVICE Block(const Arguments& a, const int* steps, int n) : arguments(a), list(steps), count(n) {}
+  LAMINA_DEVICE Block(char* const* addresses, const int* steps, int n) : at(addresses), list(steps), count(n) {}
+
+  LAMINA_DEVICE static const Launch& launch() { return *reinterpret_cast<const Launch*>(dynamic_shared<float>() + kLaunchAt); }
+  LAMINA_DEVICE static void bring_launch(const Launch& given) {
+    const unsigned* from = reinterpret_cast<const unsigned*>(&given);
+    unsigned* to = dynamic_shared<unsigned>() + kLaunchAt;
+    if (const unsigned t = thread_index(); t < sizeof(Launch) / 4) to[t] = from[t];
+    sync_block();
+  }
 
   // In the device's memory: any step of the list, and all operands.
-  LAMINA_DEVICE const BlockStep& listed(int at) const { return reinterpret_cast<const BlockStep*>(arguments.program)[list[at]]; }
+  LAMINA_DEVICE const BlockStep& listed(int at) const { return reinterpret_cast<const BlockStep*>(launch().program)[list[at]]; }
   LAMINA_DEVICE const BlockOperand* all_operands() const {
-    return reinterpret_cast<const BlockOperand*>(arguments.program + arguments.places.operands_at);
+    return reinterpret_cast<const BlockOperand*>(launch().program + launch().places.operands_at);
   }
   LAMINA_DEVICE static Record& record(int which) { return reinterpret_cast<Record*>(dynamic_shared<float>() + kRecordsAt)[which & 1]; }
   // By one warp: brings a step of the list and its operands to shared memory, for all threads behind the next barrier.
@@ -162,7 +178,7 @@ struct Block {
     const BlockStep& s = step();
     return s.ins + s.outs <= Record::kOperands ? record(current).operands - s.first_in : all_operands();
   }
-  LAMINA_DEVICE const int* code(int at) const { return reinterpret_cast<const int*>(arguments.program + arguments.places.codes_at) + at; }
+  LAMINA_DEVICE const int* code(int at) const { return reinterpret_cast<const int*>(launch().program + launch().places.codes_at) + at; }
   template <class T>
   LAMINA_DEVICE T* data(int i) const {
     const BlockStep& s = step();
@@ -172,8 +188,8 @@ struct Block {
     return reinterpret_cast<T*>(a.at + model * a.per_model);
   }
   template <class T>
-  LAMINA_DEVICE T* data(const BlockOperand& o, long long model = 0) const {
-    return reinterpret_cast<T*>(arguments.at[o.base] + o.offset + turns().moved[o.mover] + model * o.model_stride * o.element_bytes);
+  LAMINA_DEVICE T* data(const BlockOperand& o, int model = 0) const {
+    return reinterpret_cast<T*>(at[o.base] + o.offset + turns().moved[o.mover] + model * o.model_stride * o.element_bytes);
   }
   template <class T>
   LAMINA_DEVICE T* in(const BlockStep& s, int i) const {
@@ -185,7 +201,7 @@ struct Block {
   }
 
   LAMINA_DEVICE unsigned long long* handed() const {
-    return reinterpret_cast<unsigned long long*>(arguments.state + handed_at(arguments.places));
+    return reinterpret_cast<unsigned long long*>(launch().state + handed_at(launch().places));
   }
   LAMINA_DEVICE static Turns& turns() { return *reinterpret_cast<Turns*>(dynamic_shared<float>() + kTurnsAt); }
   LAMINA_DEVICE static float* scratch() { return dynamic_shared<float>() + kScratchAt; }
@@ -204,7 +220,8 @@ struct Block {
 
 // Of a poll without success: whether to go on. False: the launch stops, because another block stopped it or there were too many.
 LAMINA_DEVICE bool goes_on(const Block& b, unsigned polls) {
-  const Arguments& a = b.arguments;
+  const Launch& a = b.launch();
+  if (polls % 16 != 15) return true;  // the abort word is as far away as what is waited for
   unsigned* abort = a.state + a.places.counters + kAbort;
   if (load_acquire(abort) != 0) return false;
   if (polls >= kMostPolls) {
@@ -225,7 +242,7 @@ LAMINA_DEVICE bool poll(const Block& b, const unsigned* word, const F& reached) 
 
 // Of a step or link, by one of `threads` threads: polls its part of the counters. False when the launch should stop.
 LAMINA_DEVICE bool wait_for_others(const Block& b, int first_wait, int waits, int thread, int threads) {
-  const Arguments& a = b.arguments;
+  const Launch& a = b.launch();
   const unsigned times = b.turns().begun[b.step().run];  // counters keep counting when a run repeats
   const section::BlockWait* all = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + first_wait;
   bool good = true;

@@ -11,6 +11,7 @@
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_fetch.h"
+#include "kernels/cuda/section_store.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -25,8 +26,9 @@ LAMINA_CALLED void compute(ChainMemory memory, int places, int thread) {
   for (unsigned piece = unsigned(pair);; piece += 2) {
     if (there <= piece) {
       static_assert(kFetchThreads == 2 * kWarp);
-      const unsigned one = wait_in_block(memory.word(ChainMemory::kArrived), piece + 1),
-                     other = wait_in_block(memory.word(ChainMemory::kArrived + 1), piece + 1);
+      const auto is_there = [&](unsigned told) { return told > piece; };
+      const unsigned one = wait_in_block<true>(memory.word(ChainMemory::kArrived), is_there),
+                     other = wait_in_block<true>(memory.word(ChainMemory::kArrived + 1), is_there);
       there = one < other ? one : other;
     }
     const float* const own = memory.place(place);
@@ -93,114 +95,6 @@ LAMINA_CALLED void compute(ChainMemory memory, int places, int thread) {
   }
 }
 
-template <int R>
-LAMINA_DEVICE void store_rows(const Block& b, const ChainMemory& memory, const Pieces& p) {
-  const Link& link = p.at();
-  const int first = p.group * kPiece + int(lane()), count = p.outer - p.group * kPiece, in_pass = p.rows();
-  const float* from = memory.rows(p.side ^ 1) + first;
-  float* to = link.y + (long long)p.row * p.outer + first;
-  constexpr int kTimes = kPiece / int(kWarp);
-  float values[R][kTimes];
-  LAMINA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    LAMINA_UNROLL
-    for (int i = 0; i < kTimes; ++i) values[r][i] = from[r * kMostWidth + i * int(kWarp)];
-  }
-  if (link.hands >= 0) {
-    unsigned long long* const handed = b.handed() + link.hands + (p.row * p.outer + first);
-    LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      LAMINA_UNROLL
-      for (int i = 0; i < kTimes; ++i)
-        if (int(lane()) + i * int(kWarp) < count && r < in_pass) store_marked(handed + r * p.outer + i * int(kWarp), values[r][i]);
-    }
-  }
-  LAMINA_UNROLL
-  for (int r = 0; r < R; ++r, to += p.outer) {
-    LAMINA_UNROLL
-    for (int i = 0; i < kTimes; ++i)
-      if (int(lane()) + i * int(kWarp) < count && r < in_pass) to[i * int(kWarp)] = values[r][i];
-  }
-}
-
-// The first product's rows, as another block hands them, two at once; 0 where there are no more. False when the launch should stop.
-LAMINA_DEVICE bool take_rows(const Block& b, float* to, int row, int in_pass, int width) {
-  constexpr int kRows = 2, kTimes = kPiece / int(kWarp);
-  unsigned long long* const handed = b.handed() + b.step().takes + row * width + int(lane());
-  float* const rows = to + int(lane());
-  bool good = true;
-  for (int first = 0; first < in_pass; first += kRows)
-    for (int chunk = 0; chunk < width; chunk += kPiece) {
-      unsigned long long values[kRows][kTimes];
-      for (unsigned polls = 0, missing = 1; missing != 0 && good; ++polls) {
-        missing = 0;
-        LAMINA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          LAMINA_UNROLL
-          for (int i = 0; i < kTimes; ++i) {
-            const int column = chunk + i * int(kWarp);
-            const bool is_there = first + r < in_pass && column + int(lane()) < width;
-            values[r][i] = is_there ? load_marked(handed + (first + r) * width + column) : 0;
-            missing |= is_there && values[r][i] == 0;
-          }
-        }
-        if (missing != 0 && (polls & 63) == 63) good = goes_on(b, polls);
-      }
-      LAMINA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        LAMINA_UNROLL
-        for (int i = 0; i < kTimes; ++i) {
-          const int column = chunk + i * int(kWarp);
-          rows[(first + r) * kMostWidth + column] = without_mark(values[r][i]);
-          if (values[r][i] != 0 && !makes(Mistake::leaves_marks)) remove_mark(handed + (first + r) * width + column);
-        }
-      }
-    }
-  return all(good);
-}
-
-// Brings the first product's rows, a few pieces ahead, and stores results. Tells which places of the ring are free again.
-template <int R>
-LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, bool last_model) {
-  const bool timed = b.arguments.clock != nullptr;  // asked once: the answer lies in global memory
-  const unsigned long long since = timed ? cycles() : 0;
-  const bool early = b.step().early != 0, takes = b.step().takes >= 0;
-  if (early && !makes(Mistake::takes_rows_early)) {
-    if (!wait_for_others(b, b.step().first_wait, b.step().waits, int(lane()), int(kWarp)))
-      atomic_or(memory.word(ChainMemory::kStopped), 1u);
-    sync_warp();
-  }
-  if (takes && !take_rows(b, memory.rows(p.side), p.row, p.rows(), p.inner)) atomic_or(memory.word(ChainMemory::kStopped), 1u);
-  if (timed && lane() == 0 && (early || takes)) clock_waited(b, since);
-  Pieces coming = p;
-  unsigned asked = 0, done = 0;
-  const auto ask = [&] {
-    if (coming.some() && coming.link == 0 && !takes) bring_rows<R>(coming, first_rows, memory.shared + ChainMemory::first_rows(int(asked)));
-    commit_copies();
-    if (coming.some()) coming.go_on();
-    ++asked;
-  };
-  LAMINA_ROLLED
-  for (int i = 0; i < kFirstRows - 1; ++i) ask();
-  wait_copies<kFirstRows - 2>();
-  meet();
-  for (unsigned piece = 1; p.some(); p.go_on(), ++piece) {
-    ask();
-    wait_copies<kFirstRows - 2>();
-    if (!makes(Mistake::stores_early)) meet();
-    tell_in_block(memory.word(ChainMemory::kTaken), piece);
-    if (p.ends_sums()) {
-      store_rows<R>(b, memory, p);
-      if (p.ends_link()) {
-        if (timed && lane() == 0)
-          clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());
-        done += p.last_pass();
-        tell_in_block(memory.word(ChainMemory::kStored), done);
-      }
-    }
-    if (makes(Mistake::stores_early)) meet();
-  }
-}
 // Finds the links of the block's next chain first, if it follows this one: its record is there, since the block's last warp has brought it.
 static_assert(kComputeThreads + kFetchThreads + 2 * kWarp == kThreads);
 LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned* counters, int count) {
@@ -211,10 +105,10 @@ LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned*
   for (int told = 0; told < count;) {
     int now = told;
     if (lane() == 0)
-      while ((now = makes(Mistake::announces_early) ? count : int(load_acquire_in_block(memory.word(ChainMemory::kStored)))) == told)
-        pause();
+      while ((now = makes(Mistake::announces_early) ? count : int(Done::from(load_acquire_in_block(memory.done())).links)) == told) pause();
     now = shuffle(now, 0);
     sync_warp();
+    if (!memory.tells()) return;
     for (int i = told + int(lane()); i < now; i += int(kWarp))
       if (const int signal = memory.links()[i].signal; signal >= 0) {
         if (makes(Mistake::announces_unfenced))
@@ -226,12 +120,17 @@ LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned*
   }
 }
 
-// The last model's results raise the products' counters. Inlined, addresses of all roles would be kept over the models, and spilled.
+// The last model's results raise the products' counters. Inlined, addresses of all roles would be kept over the models, and spilled. The
+// block's parts come as values: a Block that is given by reference lies in memory for the whole kernel.
 template <int R, bool gradient>
-LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count, Rows rows, bool last_model) {
+LAMINA_CALLED void run_roles(char* const* at, const int* list, int listed, int position, int current, int chains, const float* first_rows,
+                             int count, int row, int rows_end, bool last_model) {
+  Block b(at, list, listed);
+  b.position = position, b.current = current, b.chains = chains;
+  const Rows rows{row, rows_end};
   const ChainMemory memory(b.chains, count);
   const Pieces pieces(memory.links(), count, R, rows);
-  const Ring ring = rows.size() <= R ? Ring{b.arguments.ring, ~0u} : ring_of_passes(memory, count, b.arguments.ring);
+  const Ring ring = rows.size() <= R ? Ring{b.launch().ring, ~0u, ~0u} : ring_of_passes(memory, count, b.launch().ring);
   const int t = int(thread_index());
   const int fetcher = t - kComputeThreads, storer = fetcher - kFetchThreads;
   if (fetcher < 0)
@@ -239,9 +138,9 @@ LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count,
   else if (storer < 0)
     fetch<R, gradient>(b, memory, pieces, ring, fetcher);
   else if (storer < int(kWarp))
-    have_rows<R>(b, memory, pieces, first_rows, last_model);
+    have_rows<R>(b, memory, pieces, first_rows, ring.in_pass, last_model);
   else if (last_model)
-    announce(b, memory, b.arguments.state, count);
+    announce(b, memory, b.launch().state, count);
 }
 
 // Runs the chain at the block's position; false: the launch should stop. known: whether the first model's links are found, then the next's.
@@ -254,36 +153,34 @@ LAMINA_DEVICE bool run_chain(Block& b, bool& known) {
   const bool empty = rows.size() <= 0 || models.size() <= 0 || (gradient ? s.k : s.n) == 0;
   for (b.model = models.begin; b.model < models.end && !empty; ++b.model) {
     if (!known) {
-      sync_block();  // the model before is done with the links
+      // The model before is done with the links.
+      if (sync_block_or(b.model > models.begin && ChainMemory(b.chains, count).stopped())) break;
       find_links(b, s, b.chains, b.position, b.model, t, kThreads);
       sync_block();  // the links are found
     }
     known = false;
     const float* first_rows = b.in<const float>(s, 0);
     const bool last_model = b.model + 1 == models.end;
-    if (rows.size() <= kFewRows) {
-      if (gradient)
-        run_roles<kFewRows, true>(b, first_rows, count, rows, last_model);
-      else
-        run_roles<kFewRows, false>(b, first_rows, count, rows, last_model);
-    } else {
-      if (gradient)
-        run_roles<kMostRows, true>(b, first_rows, count, rows, last_model);
-      else
-        run_roles<kMostRows, false>(b, first_rows, count, rows, last_model);
-    }
+    const auto run = [&](auto few, auto back) {
+      run_roles<few ? kFewRows : kMostRows, back>(b.at, b.list, b.count, b.position, b.current, b.chains, first_rows, count, rows.begin,
+                                                  rows.end, last_model);
+    };
+    if (rows.size() <= kFewRows)
+      gradient ? run(std::true_type{}, std::true_type{}) : run(std::true_type{}, std::false_type{});
+    else
+      gradient ? run(std::false_type{}, std::true_type{}) : run(std::false_type{}, std::false_type{});
   }
   b.model = 0;
   if (empty) {
     if (s.early && sync_block_or(!wait_for_others(b, s.first_wait, s.waits, t, kThreads))) return false;
     for (int i = t; i < count; i += kThreads)
-      if (const int signal = b.listed(b.position + i).signal; signal >= 0) add_release(b.arguments.state + signal, 1);
+      if (const int signal = b.listed(b.position + i).signal; signal >= 0) add_release(b.launch().state + signal, 1);
     for (int i = 0; i < count; ++i) {
       if (i > 0) clock_begin_wait(b, b.position + i), clock_begin_step(b, b.position + i);
       clock_end_step(b, b.position + i);
     }
   }
-  const bool good = !sync_block_or(!empty && *ChainMemory(b.chains, count).word(ChainMemory::kStopped) != 0);
+  const bool good = !sync_block_or(!empty && ChainMemory(b.chains, count).stopped());
   const int after = b.position + count < b.count ? Block::record(b.current + 1).step.chain : 0;
   known = !empty && after > 0 && fit_together(count, after), ++b.chains;
   return good;

@@ -8,11 +8,11 @@ namespace lamina::kernels::cuda::resident {
 
 using section::BlockClock;
 
-LAMINA_DEVICE bool clock_runs(const Block& b) { return b.arguments.clock != nullptr && thread_index() == 0; }
+LAMINA_DEVICE bool clock_runs(const Block& b) { return b.timed; }
 // The block's own entry follows those of its positions.
 LAMINA_DEVICE BlockClock& clock_at(const Block& b, int place) {
-  const int* starts = reinterpret_cast<const int*>(b.arguments.program + b.arguments.places.starts_at) + block_index();
-  return b.arguments.clock[starts[0] + int(block_index()) + place];
+  const int* starts = reinterpret_cast<const int*>(b.launch().program + b.launch().places.starts_at) + block_index();
+  return b.launch().clock[starts[0] + int(block_index()) + place];
 }
 // An atomic without a used result does not stall. A time difference is a subtraction and an addition.
 LAMINA_DEVICE void add_to(unsigned long long& sum, unsigned long long v) { atomic_add(&sum, v); }
@@ -56,7 +56,7 @@ LAMINA_DEVICE void clock_waited(const Block& b, unsigned long long since) {
 }
 // Of a chain, by one thread: the product at `place` ends, and counts if it ran for all rows and models; the one at `next` begins.
 LAMINA_DEVICE void clock_next_product(const Block& b, int place, int next, bool counts) {
-  if (b.arguments.clock == nullptr) return;
+  if (b.launch().clock == nullptr) return;
   BlockClock &c = clock_at(b, place), &n = clock_at(b, next);
   const unsigned long long now = cycles(), time = nanoseconds();
   add_to(c.busy, now), add_to(c.times, counts ? 1 : 0);

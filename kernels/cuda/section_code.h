@@ -52,11 +52,11 @@ struct Code {
   LAMINA_DEVICE Code(const Block& b, int code, int first_in, int first_out, bool given, int n, int known)
       : known(known),
         operands(b.operands()),
-        at(b.arguments.at),
+        at(b.at),
         moved(b.turns().moved),
         model(b.model),
         source(b.code(code)),
-        source_words(least(section::kMostCodeWords, (b.arguments.places.turns_at - b.arguments.places.codes_at) / 4 - code)),
+        source_words(least(section::kMostCodeWords, (b.launch().places.turns_at - b.launch().places.codes_at) / 4 - code)),
         first_in(first_in),
         first_out(first_out),
         given(given),
@@ -65,7 +65,7 @@ struct Code {
   const BlockOperand* operands;
   char* const* at;
   const long long* moved;
-  long long model;
+  int model;
   const int* source;        // the program, in the plan
   int source_words;         // at most; others may follow it
   int first_in, first_out;  // first operands of the step for the program's inputs and outputs
@@ -199,19 +199,25 @@ struct Code {
     const int* const constant = source + section::kCodeHeader + row.inputs;
     LAMINA_UNROLL
     for (int k = 0; k < row.constants; ++k) program.constants[k] = unsigned(constant[k * section::kCodeConstant + 1]);
+    // All addresses first: what finds the next one would wait for the loads before it.
+    const unsigned* from[row.inputs] = {};
+    bool is_number[row.inputs] = {};
     LAMINA_UNROLL
     for (int i = 0; i < row.inputs; ++i) {
-      if (i == 0 && given) {
-        LAMINA_UNROLL
-        for (int e = 0; e < kElements; ++e) program.inputs[0][e] = unsigned(bits_of(input0.v[e]));
-        continue;
-      }
+      if (i == 0 && given) continue;
       const int operand = first_in + i - (given ? 1 : 0);
-      const unsigned* from = reinterpret_cast<const unsigned*>(address(operand));
-      const bool is_number = operands[operand].broadcast == Broadcast::scalar;
+      from[i] = reinterpret_cast<const unsigned*>(address(operand));
+      is_number[i] = operands[operand].broadcast == Broadcast::scalar;
+    }
+    LAMINA_UNROLL
+    for (int i = 0; i < row.inputs; ++i) {
       LAMINA_UNROLL
-      for (int e = 0; e < kElements; ++e)
-        program.inputs[i][e] = load_shared_between_blocks(from + (is_number ? 0 : first + least(e, count - 1) * step));
+      for (int e = 0; e < kElements; ++e) {
+        if (i == 0 && given)
+          program.inputs[0][e] = unsigned(bits_of(input0.v[e]));
+        else
+          program.inputs[i][e] = load_shared_between_blocks(from[i] + (is_number[i] ? 0 : first + least(e, count - 1) * step));
+      }
     }
     program.calculate();
     store_compiled(program, first, step, count);

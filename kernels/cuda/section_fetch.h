@@ -122,7 +122,6 @@ template <int R, bool gradient>
 LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const Ring& ring, int thread) {
   const unsigned places = unsigned(ring.places);
   unsigned* const arrived = memory.word(ChainMemory::kArrived + thread / int(kWarp));
-  const unsigned* const taken = memory.word(ChainMemory::kTaken);
   const int rows_of = b.step().takes < 0 ? 0 : -1;
   unsigned brought = 0, free = places;  // pieces for which there was a place
   int ends = 0;
@@ -132,7 +131,10 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
     if (brought == free) {
       wait_copies<0>();
       tell_in_block(arrived, brought);
-      free = wait_in_block(taken, makes(Mistake::overtakes) ? 0 : brought + 1 - places) + places;
+      const unsigned needed = makes(Mistake::overtakes) ? 0 : brought + 1 - places;
+      free = Done::from(wait_in_block<false>(memory.done(), [&](unsigned long long told) { return Done::from(told).pieces >= needed; }))
+                 .pieces +
+             places;
     }
     if (!p.some()) {
       if (thread == kFetchThreads - 1) *reinterpret_cast<Task*>(to + kTaskAt) = end_of_pair(ends == 0);
@@ -147,6 +149,8 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
           fetch_whole<R, gradient, false>(p, link, to, brought, rows_of, has_weights, thread);
       } else {
         if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
+          wait_copies<0>();
+          tell_in_block(arrived, brought);
           if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.word(ChainMemory::kStopped), 1u);
           sync_warp();
         }

@@ -15,7 +15,7 @@ LAMINA_DEVICE void between_models(const Block& b, const Rows& models) {
 LAMINA_DEVICE bool end_models(Block& b, StepKind kind, bool good) {
   b.model = 0;
   if (kind != StepKind::sparse_cross_entropy) return true;
-  if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
+  if (!good && lane() == 0) atomic_cas(b.launch().state + b.launch().places.counters + kAbort, 0u, 1u);
   return !sync_block_or(!good);
 }
 // False when the launch should stop.
@@ -23,11 +23,11 @@ template <bool of_ranks>
 LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
   if constexpr (of_ranks) {
     // A rank that has been stopped announces nothing more.
-    const Arguments& a = b.arguments;
+    const Launch& a = b.launch();
     if (section::announces(s) && sync_block_or(thread_index() == 0 && load_acquire(a.state + a.places.counters + kAbort) != 0))
       return false;
     if (makes(Mistake::shows_early) && section::announces(s) && thread_index() == 0) announce_if_last(a, b.list[b.position]);
-    if (section::is_of_ranks(s.kind)) return run_sum(b.arguments, b.current);
+    if (section::is_of_ranks(s.kind)) return run_sum(b.at, b.current);
   }
   bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
   Rows models = b.models_of(s);
@@ -36,10 +36,10 @@ LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
   const StepKind kind = s.kind;  // read again behind each barrier, shared memory would cost more
   for (b.model = models.begin; b.model < models.end; ++b.model) {
     switch (kind) {
-      case StepKind::dense_update: update<of_ranks>(b.arguments, b.current, b.model); break;
+      case StepKind::dense_update: update<of_ranks>(b.at, b.current, b.model); break;
       case StepKind::elementwise:
         if (s.known == section::kLossGradient)
-          loss_gradient(b.arguments, b.current, b.model);
+          loss_gradient(b.at, b.current, b.model);
         else
           elementwise(b, s);
         break;

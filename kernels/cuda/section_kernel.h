@@ -13,10 +13,12 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   const int* starts = reinterpret_cast<const int*>(a.program + a.places.starts_at);
   const int begin = starts[block_index()], count = starts[block_index() + 1] - begin;
   const int* list = reinterpret_cast<const int*>(a.program + a.places.lists_at) + begin;
-  Block b(a, list, count);
+  Block b(a.at, list, count);
+  b.bring_launch(a);
+  b.timed = a.clock != nullptr && thread_index() == 0;
   clock_begin_block(b);
   if constexpr (of_ranks)
-    if (block_index() == 0 && thread_index() == 0) report_stopped(a);
+    if (block_index() == 0 && thread_index() == 0) report_stopped(b.launch());
   begin_turns(b);
   bool first = a.goes_on != 0;
   if (first) {
@@ -80,7 +82,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       if (signal >= 0 && thread_index() == 0) {
         add_release(a.state + signal, 1);
         if constexpr (of_ranks)
-          if (announced) announce_if_last(a, list[b.position]);
+          if (announced) announce_if_last(b.launch(), list[b.position]);
       }
       clock_end_step(b, b.position);
       links_known = next == count || Block::record(b.current + 1).step.chain <= int(kWarp);
@@ -92,8 +94,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   sync_block();
   bool is_last = false;
   if (thread_index() == 0) {
-    fence_device();
-    is_last = atomic_add(a.state + a.places.counters + kEnded, 1u) + 1 == block_count();
+    is_last = add_acquire_release(a.state + a.places.counters + kEnded, 1u) + 1 == block_count();
   }
   if (!sync_block_or(is_last)) return;
   // A launch that was stopped leaves numbers that nobody takes.
@@ -102,7 +103,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   sync_block();
   // It is the last one with sums over ranks, and keeps the abort word (rank_sums.h).
   for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads)
-    if (!of_ranks || i != a.places.counters + kAbort) store_release(a.state + i, 0);
+    if (!of_ranks || i != a.places.counters + kAbort) store_relaxed(a.state + i, 0);
   if (a.places.loops > 0) keep_turns(b, go_on);
   if (a.places.chunk > 0 && thread_index() == 0) store_release_in_system(a.state + a.places.counters + kLeft, 1);
 }

@@ -14,7 +14,8 @@ struct alignas(16) Link {
   static constexpr int by_fours = 256,  // rows of weights are aligned to 16 bytes
       is_dropout = 512,                 // `side` is a dropout's generator
       is_whole = 1024,                  // a product of whole pieces only, which waits for nothing: the usual case
-      is_one = 2048;                    // 64 sums of 64 terms
+      is_one = 2048,                    // 64 sums of 64 terms
+      stores_whole = 4096;              // one piece, with 64 sums that are aligned to 8 bytes
   const float* w;                       // null: no product
   const float* side;                    // bias, mask or other operand; a dropout's generator; null: none
   int outer, activation;                // sums per row
@@ -85,12 +86,11 @@ struct Pieces {
 struct ChainMemory {
   // Words by which warps tell each other how far they are; and whether a wait has ended the launch.
   enum Word : int {
-    kStored,  // links whose results are in the device's memory
-    kStopped,
-    kTaken,    // pieces that are done: their places in the ring are free
+    kDone,  // two words, told in one: see Done
+    kStopped = 2,
     kArrived,  // pieces that are in shared memory: as each fetching warp sees it
   };
-  static_assert(kArrived + kFetchThreads / int(kWarp) <= kChainWords);
+  static_assert(kArrived + kFetchThreads / int(kWarp) <= kChainWords && kWordsAt % 2 == 0 && kChainWords % 2 == 0);
   float* shared;
   int odd, first_link;
   LAMINA_DEVICE ChainMemory(int chain, int links)
@@ -99,49 +99,61 @@ struct ChainMemory {
   LAMINA_DEVICE float* place(int number) const { return shared + kRingAt + number * kPlaceFloats; }
   LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kMostRows * kMostWidth); }
   LAMINA_DEVICE unsigned* word(int which) const { return reinterpret_cast<unsigned*>(shared + kWordsAt) + kChainWords * odd + which; }
+  LAMINA_DEVICE unsigned long long* done() const { return reinterpret_cast<unsigned long long*>(word(kDone)); }
+  LAMINA_DEVICE bool stopped() const { return load_acquire_in_block(word(kStopped)) != 0; }
+  LAMINA_DEVICE bool tells() const { return makes(Mistake::goes_on_stopped) || !stopped(); }  // a stopped chain has no results
   // The rows of the first product that piece `number` multiplies.
   LAMINA_DEVICE static int first_rows(int number) { return kFirstRowsAt + number % kFirstRows * (kMostRows * kPiece); }
+};
+// How far the warp with the rows is, in one number of 8 bytes: a release costs as much as a quarter of a piece.
+struct Done {
+  unsigned pieces;  // their places in the ring are free
+  unsigned links;   // their results are in the device's memory
+  LAMINA_DEVICE static Done from(unsigned long long v) { return {unsigned(v), unsigned(v >> 32)}; }
+  LAMINA_DEVICE unsigned long long both() const { return (unsigned long long)links << 32 | pieces; }
 };
 // The ring of a chain's passes over a block's rows. Where the pieces of a pass fit into it, each keeps its place, or its places, in all
 // passes, and its weights are brought there once.
 struct Ring {
   int places;
   unsigned brought;  // pieces with weights
+  unsigned in_pass;  // pieces; of a single pass: not counted
 };
+LAMINA_DEVICE int pieces_of(int inner, int outer) { return most((inner + kPiece - 1) / kPiece, 1) * ((outer + kPiece - 1) / kPiece); }
 // By a warp.
 LAMINA_DEVICE Ring ring_of_passes(const ChainMemory& memory, int links, int places) {
-  const auto pieces = [](int width) { return (width + kPiece - 1) / kPiece; };
   int all = 0;
-  for (int i = int(lane()); i < links; i += int(kWarp)) {
-    const Link& link = memory.links()[i];
-    all += most(pieces(link.inner), 1) * pieces(link.outer);
-  }
+  for (int i = int(lane()); i < links; i += int(kWarp)) all += pieces_of(memory.links()[i].inner, memory.links()[i].outer);
   LAMINA_UNROLL
   for (unsigned bits = kWarp / 2; bits > 0; bits /= 2) all += shuffle_xor(all, bits);
-  if (all > places) return {places, ~0u};
+  if (all > places) return {places, ~0u, unsigned(all)};
   places -= places % all;
-  return {places, unsigned(places)};
+  return {places, unsigned(places), unsigned(all)};
 }
 LAMINA_DEVICE bool fit_together(int links, int next) { return links + next <= kMostLinks; }
 // The computing warps and the one that brings and stores rows meet once a piece.
 LAMINA_DEVICE void meet() { sync_some<1, kComputeThreads + int(kWarp)>(); }
-// By a warp: waits until another one of the block has told this number, or a higher one, and returns what it told.
-LAMINA_DEVICE unsigned wait_in_block(const unsigned* word, unsigned number) {
-  unsigned told = 0;
+// By a warp: waits until another one of the block has told a number that will do, and returns it. hurries: looks again without a pause,
+// which may take as long as a third of a piece.
+template <bool hurries, class T, class F>
+LAMINA_DEVICE T wait_in_block(const T* word, const F& will_do) {
+  T told = 0;
   if (lane() == 0)
-    while ((told = load_acquire_in_block(word)) < number) pause();
+    while (!will_do(told = load_acquire_in_block(word)))
+      if (!hurries) pause();
   told = shuffle(told, 0);
   sync_warp();
   return told;
 }
-LAMINA_DEVICE void tell_in_block(unsigned* word, unsigned number) {
+template <class T>
+LAMINA_DEVICE void tell_in_block(T* word, T number) {
   sync_warp();
   if (lane() == 0) store_release_in_block(word, number);
 }
 
 // Finds the addresses of a chain's steps, for one model; by one of `threads` threads, for all behind the next barrier. first: the
 // chain's. number: of the chain.
-LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number, int position, long long model, int thread, int threads) {
+LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number, int position, int model, int thread, int threads) {
   const ChainMemory memory(number, first.chain);
   const bool gradient = first.kind == StepKind::dense_grad_input;
   const BlockOperand* operands = b.all_operands();
@@ -157,10 +169,13 @@ LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int number
     to.y = b.data<float>(operands[s.first_out], model);
     to.signal = s.signal, to.kind = int(s.link);
     const bool by_fours = is_product && s.n % 4 == 0 && reinterpret_cast<size_t>(to.w) % 16 == 0;
-    to.flags = (by_fours ? Link::by_fours : 0) | (s.link == LinkKind::dropout ? Link::is_dropout : 0) | (to.side ? Task::has_side : 0) |
-               (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0) |
-               (by_fours && to.inner % kPiece == 0 && to.outer % kPiece == 0 && (i == 0 || s.waits == 0) ? Link::is_whole : 0) |
-               (to.inner == kPiece && to.outer == kPiece ? Link::is_one : 0);
+    to.flags =
+        (by_fours ? Link::by_fours : 0) |
+        (to.inner <= kPiece && to.outer == kPiece && reinterpret_cast<size_t>(to.y) % 8 == 0 ? Link::stores_whole : 0) |
+        (s.link == LinkKind::dropout ? Link::is_dropout : 0) | (to.side ? Task::has_side : 0) |
+        (to.w && to.side && Activation(to.activation) == Activation::relu ? Task::is_plain : 0) |
+        (by_fours && to.inner > 0 && to.inner % kPiece == 0 && to.outer % kPiece == 0 && (i == 0 || s.waits == 0) ? Link::is_whole : 0) |
+        (to.inner == kPiece && to.outer == kPiece ? Link::is_one : 0);
     to.first_wait = s.first_wait, to.waits = s.waits, to.hands = s.hands;
   }
   for (int i = thread; i < kChainWords; i += threads) *memory.word(i) = 0;

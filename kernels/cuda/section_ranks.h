@@ -8,31 +8,31 @@
 namespace lamina::kernels::cuda::resident {
 
 // The word that is not 0 when the host has ended this rank's part of the job.
-LAMINA_DEVICE const unsigned* own_end(const Arguments& a) { return reinterpret_cast<const unsigned*>(a.windows[a.rank]); }
+LAMINA_DEVICE const unsigned* own_end(const Launch& a) { return reinterpret_cast<const unsigned*>(a.windows[a.rank]); }
 
 constexpr int kRootsAtOnce = 8, kStackDepth = 8;  // of 64 roots
 static_assert(1 << (kStackDepth - 2) >= section::kMostSumRoots);
 static_assert(3 * section::kMostSumRoots + kStackDepth * kElements * kThreads <= kFreeFloats);
 
 // At the start of a launch with sums over ranks, by one thread: reports that an earlier launch was stopped.
-LAMINA_CALLED void report_stopped(const Arguments& a) {
+LAMINA_CALLED void report_stopped(const Launch& a) {
   if (load_acquire(a.state + a.places.counters + kAbort) != 0 && load_acquire_in_system(own_end(a)) == 0)
     report(a.faults, kStopped, 0, 0, 0);
 }
 
 // Copies chunks of this rank's roots.
 LAMINA_DEVICE void announce(const Block& b, const BlockStep& s, Rows chunks) {
-  const SumBuffer sum(b.arguments, s.k);
+  const SumBuffer sum(b.launch(), s.k);
   const float* from = b.in<const float>(s, 0);
   const int begin = chunks.begin * section::kSumChunk, end = least(chunks.end * section::kSumChunk, s.n);
   for (int r = 0; r < s.extras; ++r, from += s.n) {
-    float* to = sum.root(b.arguments.rank, r);
+    float* to = sum.root(b.launch().rank, r);
     for (int i = begin + int(thread_index()); i < end; i += kThreads) to[i] = load_shared_between_blocks(from + i);
   }
 }
 
 // Until a value of another rank is there. False: this rank stops, or the host has ended its part of the job.
-LAMINA_DEVICE bool wait_for_flag(const Arguments& a, const unsigned* flag, unsigned launch) {
+LAMINA_DEVICE bool wait_for_flag(const Launch& a, const unsigned* flag, unsigned launch) {
   unsigned* abort = a.state + a.places.counters + kAbort;
   while (load_acquire_in_system(flag) != launch) {
     if (load_acquire(abort) != 0) return false;
@@ -64,7 +64,7 @@ LAMINA_DEVICE void keep(const Block& b, const BlockStep& s, int first, int count
 }
 
 LAMINA_DEVICE bool collect(const Block& b, const BlockStep& s, Rows chunks) {
-  const Arguments& a = b.arguments;
+  const Launch& a = b.launch();
   const SumBuffer sum(a, s.k);
   const int t = int(thread_index()), ranks = sum.value.ranks, roots = sum.value.roots;
   bool stopped = false;
@@ -111,8 +111,8 @@ LAMINA_DEVICE bool collect(const Block& b, const BlockStep& s, Rows chunks) {
 }
 
 // False when the launch should stop. A function of its own, which needs few registers of the kernel's.
-LAMINA_CALLED bool run_sum(const Arguments& arguments, int current) {
-  Block b(arguments, nullptr, 0);
+LAMINA_CALLED bool run_sum(char* const* at, int current) {
+  Block b(at, nullptr, 0);
   b.current = current;
   const BlockStep& s = b.step();
   const Rows chunks = section::share(s.rows, s.each, int(block_index()) - s.first_block, s.blocks);

@@ -73,7 +73,7 @@ LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
     const long long label = label_at(labels, type, r);
     if (label < 0 || label >= s.n) {
       good = false;
-      if (lane() == 0) report(b.arguments.faults, kBadLabel, label, s.n, r);
+      if (lane() == 0) report(b.launch().faults, kBadLabel, label, s.n, r);
       continue;
     }
     const float high = highest(x, s.n);
@@ -86,8 +86,8 @@ LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
 }
 
 // The gradient of its losses: (p - (label == class)) * factor. A function of its own, by values, as update().
-LAMINA_CALLED void loss_gradient(const Arguments& arguments, int current, long long model) {
-  Block b(arguments, nullptr, 0);
+LAMINA_CALLED void loss_gradient(char* const* at, int current, int model) {
+  Block b(at, nullptr, 0);
   b.current = current, b.model = model;
   const BlockStep& s = b.step();
   const int* labels = b.in<const int>(s, 0);
@@ -174,7 +174,7 @@ LAMINA_CALLED void zero_rows(char* y, long long begin, long long end, int elemen
 }
 // Each input to its part of the result. The next input's elements are the next threads', so that few threads wait for several.
 LAMINA_DEVICE void copy(Block& b, const BlockStep& s) {
-  const section::BlockCopy* c = reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at) + s.copy;
+  const section::BlockCopy* c = reinterpret_cast<const section::BlockCopy*>(b.launch().program + b.launch().places.copies_at) + s.copy;
   char* y = b.out<char>(s, 0);
   const Rows rows = b.rows_of(s);
   if (s.zeroed) {

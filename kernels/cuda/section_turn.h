@@ -10,7 +10,7 @@ using section::BlockTurn;
 using section::Turn;
 
 template <class T>
-LAMINA_DEVICE const T* table_at(const Arguments& a, int bytes) {
+LAMINA_DEVICE const T* table_at(const Launch& a, int bytes) {
   return reinterpret_cast<const T*>(a.program + bytes);
 }
 
@@ -20,9 +20,9 @@ LAMINA_DEVICE void begin_turns(Block& b) {
   unsigned* words = reinterpret_cast<unsigned*>(&t);
   for (int i = int(thread_index()); i < int(sizeof(Turns) / 4); i += kThreads) words[i] = 0;
   sync_block();
-  if (b.arguments.goes_on) {
-    const unsigned* kept = b.arguments.state + b.arguments.places.counters + kIterations;
-    for (int l = int(thread_index()); l < b.arguments.places.loops; l += kThreads) {
+  if (b.launch().goes_on) {
+    const unsigned* kept = b.launch().state + b.launch().places.counters + kIterations;
+    for (int l = int(thread_index()); l < b.launch().places.loops; l += kThreads) {
       const unsigned* k = kept + 4 * l;
       t.iteration[l] = (long long)(load_acquire(k) | (unsigned long long)load_acquire(k + 1) << 32);
       t.count[l] = (long long)(load_acquire(k + 2) | (unsigned long long)load_acquire(k + 3) << 32);
@@ -30,15 +30,15 @@ LAMINA_DEVICE void begin_turns(Block& b) {
   } else if (thread_index() == 0) {
     t.begun[0] = 1;
   }
-  if (b.arguments.most_nanoseconds != 0 && block_index() == 0 && thread_index() == 0) b.began = nanoseconds();
+  if (b.launch().most_nanoseconds != 0 && block_index() == 0 && thread_index() == 0) b.began = nanoseconds();
   sync_block();
 }
 // Saves the position for the launch that continues from here; 0: none does.
 LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
   const Turns& t = b.turns();
-  unsigned* words = b.arguments.state + b.arguments.places.counters;
+  unsigned* words = b.launch().state + b.launch().places.counters;
   if (thread_index() == 0) store_release(words + kGoOn, go_on);
-  for (int l = int(thread_index()); go_on != 0 && l < b.arguments.places.loops; l += kThreads) {
+  for (int l = int(thread_index()); go_on != 0 && l < b.launch().places.loops; l += kThreads) {
     unsigned* k = words + kIterations + 4 * l;
     store_release(k, unsigned(t.iteration[l])), store_release(k + 1, unsigned((unsigned long long)t.iteration[l] >> 32));
     store_release(k + 2, unsigned(t.count[l])), store_release(k + 3, unsigned((unsigned long long)t.count[l] >> 32));
@@ -48,7 +48,7 @@ LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
 // Waits until the host has copied the chunk that begins with this slice. False: the launch should leave now. The host writes while the
 // kernel runs: its data is read after a system-scope acquire, and other blocks see it after the barrier at which this one then arrives.
 LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
-  const Arguments& a = b.arguments;
+  const Launch& a = b.launch();
   const unsigned* words = a.state + a.places.counters;
   while (load_acquire_in_system(words + kCome) <= unsigned(slice)) {
     if (load_acquire(words + kAbort) != 0) return true;  // the barrier detects it too
@@ -62,7 +62,7 @@ LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
 // checks the clock and Turns::leaves says whether the launch has run long enough; with `slice`, it first waits for that slice's chunk. The
 // leave flag shares the barrier's word, so every block sees it at the same barrier.
 LAMINA_DEVICE bool meet(Block& b, bool may_leave, long long slice = 0) {
-  const Arguments& a = b.arguments;
+  const Launch& a = b.launch();
   const unsigned all = ++b.met * block_count();  // below 2^31: long launches leave, and a barrier takes about a microsecond
   bool stopped = false;
   sync_block();
@@ -81,7 +81,7 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, long long slice = 0) {
 }
 
 // The slice of the next iteration if it begins a chunk from the host, else 0.
-LAMINA_DEVICE long long first_of_chunk(const Arguments& a, const Turns& t, const BlockTurn& turn) {
+LAMINA_DEVICE long long first_of_chunk(const Launch& a, const Turns& t, const BlockTurn& turn) {
   if (!turn.infeed) return 0;
   const long long next = t.iteration[turn.loop] + 1;
   return next < t.count[turn.loop] && unsigned(next) % unsigned(a.places.chunk) == 0 ? next : 0;
@@ -89,7 +89,7 @@ LAMINA_DEVICE long long first_of_chunk(const Arguments& a, const Turns& t, const
 
 // Takes a turn. `first`: the launch continues here, after the previous one's barrier. False: stop; Turns::leaves: stop for now.
 LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, bool first) {
-  const Arguments& a = b.arguments;
+  const Launch& a = b.launch();
   const BlockTurn& turn = table_at<BlockTurn>(a, a.places.turns_at)[s.code];
   Turns& t = b.turns();
   if (!first) {

@@ -162,7 +162,7 @@ LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, i
     for (int c = 0; c < 2; ++c)
       if (c < count) to[column + c] = load_shared_between_blocks(w + column + c) - rate * db.v[c];
   } else if (of_ranks && s.known2 == section::kStored) {
-    float* to = s.announces2 >= 0 ? own_root(b.arguments, s.announces2, b.model) : b.out<float>(s, first_out);
+    float* to = s.announces2 >= 0 ? own_root(b.launch(), s.announces2, b.model) : b.out<float>(s, first_out);
     put_two_of<false>(to + column, db, count);
   } else {
     sync_block();  // memory becomes registers
@@ -222,8 +222,8 @@ LAMINA_DEVICE int leaf_of(const BlockStep& s) {
 // A function of its own: inlined, its tiles would leave the rest of the kernel too few registers. By values, since what it is given by
 // reference would be read by generic loads. current: of the block's records.
 template <bool of_ranks>
-LAMINA_CALLED void update(const Arguments& arguments, int current, long long model) {
-  Block b(arguments, nullptr, 0);
+LAMINA_CALLED void update(char* const* at, int current, int model) {
+  Block b(at, nullptr, 0);
   b.current = current, b.model = model;
   const BlockStep& s = b.step();
   const bool by_models = s.partition == Partition::models;
@@ -243,7 +243,7 @@ LAMINA_CALLED void update(const Arguments& arguments, int current, long long mod
   if (s.code >= 0) {
     if (s.descent_w >= 0)
       o.w = b.in<const float>(s, 1 + s.descent_w), o.rate = b.in<const float>(s, 1 + s.descent_rate), o.to = b.out<float>(s, 0);
-    if (of_ranks && s.known == section::kStored) o.to = s.announces >= 0 ? own_root(b.arguments, s.announces, b.model) : b.out<float>(s, 0);
+    if (of_ranks && s.known == section::kStored) o.to = s.announces >= 0 ? own_root(b.launch(), s.announces, b.model) : b.out<float>(s, 0);
     const auto of = [](const void* p) { return unsigned(reinterpret_cast<size_t>(p)); };
     const bool whole = ((o.k | o.n | mine.begin) & 3) == 0 && ((of(o.x) | of(o.dz)) & 15) == 0 && ((of(o.w) | of(o.to)) & 7) == 0;
     for (int column0 = columns.begin; column0 < columns.end; column0 += kTileColumns) {

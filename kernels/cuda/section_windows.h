@@ -14,7 +14,7 @@ struct SumBuffer {
   char* const* windows;  // of the ranks
   unsigned launch, buffer;
 
-  LAMINA_DEVICE SumBuffer(const Arguments& a, int number)
+  LAMINA_DEVICE SumBuffer(const Launch& a, int number)
       : value(reinterpret_cast<const BlockSum*>(a.program + a.places.sums_at)[number]),
         roots(reinterpret_cast<const BlockRoot*>(a.program + a.places.roots_at) + value.first_root),
         windows(a.windows + value.window * value.ranks),
@@ -29,11 +29,11 @@ struct SumBuffer {
 };
 
 // This rank's root of that number: where an update's result goes.
-LAMINA_DEVICE float* own_root(const Arguments& a, int value, long long number) { return SumBuffer(a, value).root(a.rank, number); }
+LAMINA_DEVICE float* own_root(const Launch& a, int value, long long number) { return SumBuffer(a, value).root(a.rank, number); }
 
 // By one thread, behind its block's part of a step that announces: the last block sets the flags of its values. The step's record may be
 // the next one's already.
-LAMINA_CALLED void announce_if_last(const Arguments& a, int number) {
+LAMINA_CALLED void announce_if_last(const Launch& a, int number) {
   const BlockStep& s = reinterpret_cast<const BlockStep*>(a.program)[number];
   if (!makes(Mistake::shows_early) && load_acquire(a.state + s.signal) != unsigned(s.blocks)) return;
   const int values[] = {s.kind == StepKind::announce ? s.k : -1, s.announces, s.announces2};

@@ -6,6 +6,8 @@
 forward, gradient  a turn of the two warps that multiply, in the middle of a chain, from barrier to barrier
 more rows          such a turn forward with four rows
 dropout            such a turn of a dropout, which multiplies no weights
+stores             such a turn of the warp that stores the results of two rows; more stores: of four
+hands              from the barrier until two rows are handed to other blocks; takes: from loads that see such rows until the barrier behind which they are multiplied
 weights            meanwhile, of the other two: the next piece's weights to registers; weights back: of the gradient
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
 first piece        of a chain: from there until its weights are in shared memory
@@ -32,6 +34,7 @@ PRODUCTS = "FFMA*128@device_gpu.h:return __fmaf_rn(a, b, c);"  # of two rows
 OF_MORE_ROWS = PRODUCTS.replace("128", "256")
 OF_COLUMN = "four.h:asm volatile(\"ld.volatile.shared.f32 %0"
 RESULTS = "section_chain.h:y[r * kMostWidth] = gradient"
+STORED = "section_store.h:put_two(to + r * kPiece, values[r]);"
 OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
 
@@ -64,10 +67,13 @@ WEIGHTS = "LDGSTS*16@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLead
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
         "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
+        "stores": [TURN, f"ST*2@{STORED}", TURN], "more stores": [TURN, f"ST*4@{STORED}", TURN],
+        "hands": [TURN, "STG*4@section_store.h:store_marked(handed + r * kPiece + c"],
+        "takes": ["LDG*4@section_store.h:values[r][i] = load_marked(", "STS*4@section_store.h:rows[r * kMostWidth + column(i)] = r < in_pass", TURN],
         "weights": [TURN, f"LDS*64@{OF_COLUMN}", TURN], "weights back": [TURN, "LDS*16@four.h:four_in_order()", TURN],
         "dropout": [TURN, "section_chain.h:for (int r = 0; r < R; ++r) sums[r] = x[r", "section_pieces.h:if (kind == LinkKind::dropout) return side", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
-        "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
+        "known chain": [OVER, "CALL@section_chain.h:run_roles<few ? kFewRows : kMostRows, back>("],
         "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, FETCHED],
         "fetch": [FETCHED, WEIGHTS, FETCHED],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],

@@ -82,6 +82,7 @@ Fiber* running = nullptr;  // null: the host thread
 Context host;
 std::vector<Fiber*> ready;  // a queue that starts at `head`
 size_t head = 0;
+std::vector<Fiber*> late;  // threads of blocks that have not begun
 unsigned alive = 0;
 int64_t pauses = 0;
 std::string failure;
@@ -158,6 +159,7 @@ void make_ready(std::vector<Fiber*>& waiting) {
 }
 
 Fiber* next_ready() {
+  if (head == ready.size() && !late.empty()) make_ready(late);
   if (head == ready.size()) return nullptr;
   if (the_settings.order == Order::random) std::swap(ready[head], ready[head + chance() % (ready.size() - head)]);
   Fiber* f = ready[head++];
@@ -286,7 +288,7 @@ void clear() {
   for (auto& b : blocks)
     for (auto& f : b->fibers) stacks.unused.push_back(f->context.stack);
   blocks.clear();
-  ready.clear();
+  ready.clear(), late.clear();
   head = 0;
   running = nullptr;
   now = {};
@@ -300,9 +302,9 @@ void begin_blocks(const std::vector<Running*>& launches, const std::vector<unsig
                                   [&](const Running* l) { return number >= l->first_block && number < l->first_block + l->blocks(); });
     ++(*own)->alive;
     blocks.push_back(make_block(**own, number));
-    for (auto& f : blocks.back()->fibers) all.push_back(f.get());
+    for (auto& f : blocks.back()->fibers) (number - (*own)->first_block < the_settings.first_late ? all : late).push_back(f.get());
+    alive += unsigned(blocks.back()->fibers.size());
   }
-  alive += unsigned(all.size());
   make_ready(all);
 }
 std::vector<unsigned> in_order(unsigned first, unsigned count);
@@ -536,7 +538,9 @@ void pause(const Where& where) {
   Fiber* me = running;
   me->what = "waits in a loop";
   me->where = where;
-  if (++pauses > the_settings.most_pauses) fail("stuck: nothing has happened for " + std::to_string(pauses) + " pauses" + report());
+  constexpr int64_t long_enough = 10'000;  // nobody else can go on
+  if (++pauses > long_enough && !late.empty()) make_ready(late);
+  if (pauses > the_settings.most_pauses) fail("stuck: nothing has happened for " + std::to_string(pauses) + " pauses" + report());
   ready.push_back(me);
   run_another();
 }

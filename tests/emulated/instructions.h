@@ -146,7 +146,6 @@ LAMINA_KERNEL(64) hand_on(unsigned* data, unsigned* raised, unsigned* stored, un
     of_round[b * n + t] = r * 10000 + b * 100 + t;
     sync_block();
     if (t == 0) {
-      fence_device();
       if (r % 2 == 0) {
         add_release(&raised[b], 2);
         while (load_acquire(&raised[next]) < r + 2) pause();

@@ -79,6 +79,58 @@ TEST(Section, AStoppedLaunchLeavesNoRowsForTheNext) {
   take_races();
 }
 
+// Blocks that have no gradients because the launch was stopped hand none, and raise no counters, for which an update might just begin to
+// wait.
+TEST(Section, AStoppedChainHandsAndAnnouncesNothing) {
+  const auto layers = std::make_shared<std::vector<Variable>>();
+  for (int i = 0; i < 6; ++i) layers->push_back(Variable(patterned({200, i < 5 ? 200 : 10}, 0.002f, i), "kernel"));
+  const auto optimizer = std::make_shared<optim::SGD>(0.1);
+  auto step = function([layers, optimizer](Tensor x, Tensor labels) {
+    GradientTape tape;
+    Tensor h = x;
+    for (size_t i = 0; i + 1 < layers->size(); ++i) h = relu(matmul(h, (*layers)[i]));
+    const Tensor cost = mean(sparse_cross_entropy(matmul(h, layers->back()), labels));
+    optimizer->apply_gradients(tape.gradient(cost, *layers), *layers);
+    return cost;
+  });
+  const std::vector<int64_t> labels{3, 10, 7};  // one block's is none of ten classes
+  const auto program = program_of(step.concrete(patterned({3, 200}, 0.05f), tensor(labels, {3})).graph());
+  Trial trial(program);
+  trial.start_with(exec::StorageKind::input, 1, labels.data());
+  const auto planned = trial.plan(30);
+  ASSERT_GT(planned->plan.program.handed, 0) << section::print(planned->plan);
+  std::vector<std::vector<float>> at_start;
+  for (size_t i = 0; i < layers->size(); ++i) at_start.push_back(trial.variable(int(i)));
+  const auto is_changed = [&] {
+    trial.run_blocks(*planned);
+    for (size_t i = 0; i < layers->size(); ++i)
+      if (trial.variable(int(i)) != at_start[i]) return true;
+    return false;
+  };
+  emulation::settings().first_late = unsigned(planned->plan.program.blocks - planned->plan.helpers);  // blocks that update
+  EXPECT_FALSE(is_changed());
+  emulation::settings().mistake = Mistake::goes_on_stopped;
+  EXPECT_TRUE(is_changed());
+  emulation::settings() = {};
+  take_races();
+}
+
+// Blocks of a launch begin when they begin: whichever are late, the others wait for them.
+TEST(Section, BlocksMayBeginLate) {
+  Trial small(small_program(std::make_shared<optim::SGD>(0.1))), relayed(relays(3, 200));
+  for (const auto& [trial, blocks] : {std::pair{&small, 7}, {&relayed, 9}}) {
+    const auto planned = trial->plan(blocks);
+    trial->run_blocks(*planned);
+    const auto want = trial->results();
+    for (int late = 0; late < blocks; ++late) {
+      emulation::settings().first_late = unsigned(late);
+      trial->run_blocks(*planned);
+      EXPECT_EQ(trial->results(), want) << "from block " << late << " on";
+    }
+    emulation::settings() = {};
+  }
+}
+
 // A mask between two layers is part of their chain, forward and backward, for blocks with few rows and with many.
 TEST(Section, ChainsTakeWhatLiesBetweenLayers) {
   for (const int64_t rows : {3, 11}) {
