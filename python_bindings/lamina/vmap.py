@@ -98,6 +98,7 @@ class _Result:
 
     def take(self, value, axis, path):
         if not _is_tensor(value) and not isinstance(value, _core.Variable):
+            _core._check_leaf(value)
             return value
         self.tensors.append(value)
         self.axes.append(axis)

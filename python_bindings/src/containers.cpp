@@ -67,18 +67,23 @@ void check(Walk& walk, nb::handle value) {
 
 }  // namespace
 
+bool is_deque(PyObject* o) {
+  static PyObject* const type = nb::object(nb::module_::import_("collections").attr("deque")).release().ptr();
+  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(type));
+}
+
 Container container_of(PyObject* o) {
-  if (PyList_Check(o)) return Container::list;
+  if (PyList_Check(o)) return PyList_CheckExact(o) ? Container::list : Container::sequence;
   if (PyTuple_Check(o)) return is_named_tuple(o) ? Container::named_tuple : Container::tuple;
   if (PyDict_Check(o)) return Container::dict;
   if (PySlice_Check(o)) return Container::slice;
   if (is_tensor(o) || is_variable(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || o == Py_None) return Container::none;
+  if (is_deque(o)) return Container::sequence;
   return is_dataclass(o) ? Container::dataclass : Container::none;
 }
 
 Container plain_container_of(PyObject* o) {
   const Container kind = container_of(o);
-  if (kind == Container::list && !PyList_CheckExact(o)) return Container::none;
   if (kind == Container::tuple && !PyTuple_CheckExact(o)) return Container::none;
   return kind;
 }
@@ -92,6 +97,7 @@ Parts parts_of(nb::handle container, Container kind) {
     case Container::list:
     case Container::tuple:
     case Container::named_tuple: out.values = hold(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o)); break;
+    case Container::sequence: out.values = elements_of(container); break;
     case Container::dict: {
       out.keys.reserve(size_t(PyDict_Size(o)));
       out.values.reserve(out.keys.capacity());
@@ -182,11 +188,25 @@ nb::object with_parts(nb::handle original, Container kind, const std::vector<nb:
       return out;
     }
     case Container::list:
+    case Container::sequence:
     case Container::tuple:
     case Container::named_tuple: break;
   }
   nb::list list;
   for (const nb::object& value : values) list.append(value);
+  if (kind == Container::sequence) {
+    nb::object out = copy_of(original);  // a deque keeps its greatest length, an object of a derived class what else it has
+    if (out.is(original) || container_of(out.ptr()) != kind)
+      throw_type_error(cat("the copy of ", a_type(original.ptr()), " is itself, or ", a_type(out.ptr())),
+                       "one with other parts is a copy of it", "pass a plain list of the values");
+    if (!is_deque(out.ptr())) {
+      if (PyList_SetSlice(out.ptr(), 0, PyList_GET_SIZE(out.ptr()), list.ptr()) != 0) throw_python_error();
+      return out;
+    }
+    out.attr("clear")();
+    out.attr("extend")(list);
+    return out;
+  }
   if (kind == Container::list) return list;
   return kind == Container::tuple ? nb::object(nb::tuple(list)) : nb::object(original.type().attr("_make")(list));
 }

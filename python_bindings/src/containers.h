@@ -7,11 +7,12 @@
 
 namespace lamina::python {
 
-// none: a leaf. A tuple, list or dict may be of a derived class.
-enum class Container : uint8_t { none, list, tuple, named_tuple, dict, slice, dataclass };
+// none: a leaf. sequence: a deque, or a list of a derived class. A tuple or dict may be of one.
+enum class Container : uint8_t { none, list, sequence, tuple, named_tuple, dict, slice, dataclass };
 Container container_of(PyObject* value);
-// The same, but derived lists and tuples are leaves.
+// The same, but derived tuples are leaves.
 Container plain_container_of(PyObject* value);
+bool is_deque(PyObject* value);
 
 // A snapshot of a container. Keys: of a dict, or the names of a dataclass's fields.
 struct Parts {

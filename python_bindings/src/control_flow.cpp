@@ -70,7 +70,7 @@ class Packer {
       return nb::borrow(value);
     }
     if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) return leaf(number(value, out.tensors.size()), path, out, order);
-    const Container kind = PyList_Check(o) && !PyList_CheckExact(o) ? Container::none : container_of(o);
+    const Container kind = container_of(o);
     if (kind == Container::dict) {
       Walk::Inside container(walk_, value, kind);
       std::vector<nb::object>& parts = container.parts.values;
@@ -92,10 +92,11 @@ class Packer {
       }
       return copy;
     }
-    if (kind == Container::list || kind == Container::tuple || kind == Container::named_tuple) {
+    if (kind == Container::list || kind == Container::sequence || kind == Container::tuple || kind == Container::named_tuple) {
       Walk::Inside container(walk_, value, kind);
       std::vector<nb::object>& parts = container.parts.values;
-      const bool list = kind == Container::list, named = kind == Container::named_tuple;
+      const bool list = kind == Container::list || kind == Container::sequence,
+                 named = kind == Container::named_tuple || kind == Container::sequence;
       if (named) out.form += nb::cast<std::string>(value.type().attr("__name__"));
       out.form += list ? '[' : '(';
       for (size_t i = 0; i < parts.size(); ++i) {

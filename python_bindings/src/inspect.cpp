@@ -230,6 +230,7 @@ std::vector<TensorSpec> to_specs(nb::handle signature) {
 
 void bind_inspect(nb::module_& m) {
   add_method(m, "_repr_html_", [](nb::handle self) { return nb::module_::import_("lamina._html").attr("of_tensor")(self); });
+  m.def("_check_leaf", check_leaf, nb::arg("value").none());
   m.def("_described", described_result, nb::arg("result").none(),
         "The nesting of a result as tuples: see described_result() in structure.h.");
   nb::class_<TensorSpec>(m, "TensorSpec", nb::is_weak_referenceable(),

@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "python_bindings/src/function.h"
 #include "python_bindings/src/trainable.h"
@@ -13,13 +14,31 @@
 namespace lamina::python {
 namespace {
 
-constexpr size_t kMostObjects = 2000, kLongestWay = 6;
+constexpr size_t kMostObjects = 10'000, kLongestWay = 24;
 
-// The instance's own attributes: a dict, or none.
+// An object's own attributes, a module's names, or what a class itself has: a dict, or none.
 nb::object attributes_of(PyObject* o) {
-  if (PyType_Check(o) || PyModule_Check(o)) return {};
+  if (PyType_Check(o)) return nb::borrow(reinterpret_cast<PyTypeObject*>(o)->tp_dict);
+  if (PyModule_Check(o)) return nb::borrow(PyModule_GetDict(o));
   PyObject** dict = _PyObject_GetDictPtr(o);
   return dict && *dict ? nb::borrow(*dict) : nb::object();
+}
+// What an object has in a slot of its class, such as those of __slots__, or what a partial function or a property is made of.
+nb::object slot_of(PyObject* o, PyObject* name) {
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(o), name);
+  if (!descriptor || Py_TYPE(descriptor) != &PyMemberDescr_Type) return {};
+  PyObject* found = Py_TYPE(descriptor)->tp_descr_get(descriptor, o, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+  if (!found) PyErr_Clear();
+  return nb::steal(found);
+}
+bool is_sequence_of_parts(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || is_deque(o); }
+Py_ssize_t parts_in(PyObject* o) { return PyDict_Check(o) ? PyDict_Size(o) : is_sequence_of_parts(o) ? PySequence_Size(o) : -1; }
+// Whether a module, class or function is the user's own: what lies in others is not replaced between calls.
+bool is_users(PyObject* o) {
+  static PyObject* const asks = nb::object(nb::module_::import_("lamina.autograph.reach").attr("is_users")).release().ptr();
+  const nb::object dict = PyFunction_Check(o) ? nb::borrow(PyFunction_GET_GLOBALS(o)) : attributes_of(o);
+  PyObject* name = dict.is_valid() ? PyDict_GetItemString(dict.ptr(), PyType_Check(o) ? "__module__" : "__name__") : nullptr;
+  return name && PyUnicode_Check(name) && nb::cast<bool>(nb::handle(asks)(nb::handle(name)));
 }
 
 // The names of globals and attributes in a code object and in nested ones.
@@ -50,6 +69,14 @@ nb::object LiveCaptures::at(const Step& step, nb::handle from, const Call& call)
       if (PyMethod_Check(o)) found = step.index ? PyMethod_GET_SELF(o) : PyMethod_GET_FUNCTION(o);
       if (is_function(o)) return nb::getattr(from, "python_function", nb::object());
       break;
+    case Step::Kind::type: {
+      PyObject* classes = Py_TYPE(o)->tp_mro;
+      if (classes && step.index < PyTuple_GET_SIZE(classes)) found = PyTuple_GET_ITEM(classes, step.index);
+      break;
+    }
+    case Step::Kind::defaults:
+      if (PyFunction_Check(o)) found = step.index ? PyFunction_GET_KW_DEFAULTS(o) : PyFunction_GET_DEFAULTS(o);
+      break;
     case Step::Kind::cell: {
       PyObject* closure = PyFunction_Check(o) ? PyFunction_GET_CLOSURE(o) : nullptr;
       if (closure && step.index < PyTuple_GET_SIZE(closure)) found = PyCell_Get(PyTuple_GET_ITEM(closure, step.index));
@@ -59,15 +86,16 @@ nb::object LiveCaptures::at(const Step& step, nb::handle from, const Call& call)
       if (PyFunction_Check(o)) found = PyDict_GetItemWithError(PyFunction_GET_GLOBALS(o), step.name.ptr());
       break;
     case Step::Kind::attribute:
-      if (nb::object dict = attributes_of(o); dict.is_valid()) return nb::borrow(PyDict_GetItemWithError(dict.ptr(), step.name.ptr()));
+      if (nb::object dict = attributes_of(o); dict.is_valid()) found = PyDict_GetItemWithError(dict.ptr(), step.name.ptr());
+      if (!found) return slot_of(o, step.name.ptr());
       break;
     case Step::Kind::item:
-      if (PyDict_CheckExact(o)) found = PyDict_GetItemWithError(o, step.name.ptr());
-      if (PyList_CheckExact(o)) {
-        const Py_ssize_t i = step.index < 0 ? step.index + PyList_GET_SIZE(o) : step.index;
-        if (0 <= i && i < PyList_GET_SIZE(o)) found = PyList_GET_ITEM(o, i);
+      if (PyDict_Check(o)) found = PyDict_GetItemWithError(o, step.name.ptr());
+      if (is_sequence_of_parts(o)) {
+        const Py_ssize_t size = PySequence_Size(o), i = step.index < 0 ? step.index + size : step.index;
+        if (is_deque(o)) return 0 <= i && i < size ? nb::steal(PySequence_GetItem(o, i)) : nb::object();
+        if (0 <= i && i < size) found = PySequence_Fast_GET_ITEM(o, i);
       }
-      if (PyTuple_CheckExact(o) && step.index < PyTuple_GET_SIZE(o)) found = PyTuple_GET_ITEM(o, step.index);
       break;
   }
   return found ? nb::borrow(found) : nb::object();
@@ -84,6 +112,11 @@ size_t LiveCaptures::Place::number_of(const std::shared_ptr<T>& found) {
 
 std::optional<size_t> LiveCaptures::changed_to(Place& place, PyObject* now) {
   if (!now && place.of_argument) return {};  // an object of other parts: it has graphs of its own
+  if (place.parts) {
+    if (!place.of_all) return {};
+    const Py_ssize_t parts = now ? parts_in(now) : -1;
+    return parts == *place.parts ? std::nullopt : std::optional(size_t(parts + 2));
+  }
   const auto unless_first = [](size_t number) { return number == 0 ? std::nullopt : std::optional(number); };
   if (now && is_tensor(now)) return unless_first(place.number_of(as_tensor(now).handle()));
   if (now && is_variable(now)) return unless_first(place.number_of(as_variable(now).handle()));
@@ -156,7 +189,11 @@ std::string LiveCaptures::key(const Call& call) {
 std::string LiveCaptures::in_words() const {
   std::string words;
   for (const auto& [place, number] : changed_)
-    words += cat(words.empty() ? "with " : ", ", number > 1 ? cat("value ", number + 1) : "another value", " in ", places_[place].words);
+    words += cat(words.empty() ? "with " : ", ",
+                 places_[place].parts && number > 1 ? cat(number - 2, " parts")
+                 : number > 1                       ? cat("value ", number + 1)
+                                                    : "another value",
+                 " in ", places_[place].words);
   return words.empty() ? "as at first" : words;
 }
 
@@ -167,7 +204,8 @@ struct LiveCaptures::Search {
     std::vector<Step> way;
     std::string words;
   };
-  bool from_the_end = false;  // some function has an index such as -1
+  bool from_the_end = false;             // some function has an index such as -1
+  std::unordered_set<std::string> used;  // that functions use: of a module, no others are looked at
   std::unordered_set<const void*> wanted;
   std::deque<Reached> queue;
   std::unordered_set<PyObject*> seen;
@@ -175,9 +213,8 @@ struct LiveCaptures::Search {
 
   void reach(const Reached& from, Step step, nb::handle value, std::string words) {
     if (!value.ptr() || value.is_none() || from.way.size() >= kLongestWay || seen.size() >= kMostObjects) return;
-    if (PyUnicode_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr()) || PyModule_Check(value.ptr()) ||
-        PyType_Check(value.ptr()) || PyCFunction_Check(value.ptr()))
-      return;
+    if (PyUnicode_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr()) || PyCFunction_Check(value.ptr())) return;
+    if ((PyType_Check(value.ptr()) || PyModule_Check(value.ptr())) && !is_users(value.ptr())) return;
     if (!seen.insert(value.ptr()).second) return;
     kept.push_back(nb::borrow(value));
     step.in_layer = from.value.is_valid() && (is_layer(from.value.ptr()) || from.way.back().in_layer);
@@ -196,37 +233,69 @@ struct LiveCaptures::Search {
         const nb::object content = nb::steal(PyCell_Get(PyTuple_GET_ITEM(closure, i)));
         if (content.is_valid()) reach(r, {Kind::cell, i, {}}, content, nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(names.ptr(), i))));
       }
+      if (!is_users(o)) return;
       from_the_end |=
           nb::cast<bool>(nb::module_::import_("lamina.autograph.places").attr("counts_from_the_end")(nb::handle(PyFunction_GET_CODE(o))));
       std::vector<PyObject*> globals;
       add_names(PyFunction_GET_CODE(o), globals);
+      for (PyObject* name : globals) used.insert(nb::cast<std::string>(nb::handle(name)));
       for (PyObject* name : globals)
         reach(r, {Kind::global, 0, nb::borrow(name)}, PyDict_GetItemWithError(PyFunction_GET_GLOBALS(o), name),
               nb::cast<std::string>(nb::handle(name)));
+      reach(r, {Kind::defaults, 0, {}}, PyFunction_GET_DEFAULTS(o), cat("a default of ", r.words));
+      reach(r, {Kind::defaults, 1, {}}, PyFunction_GET_KW_DEFAULTS(o), cat("a default of ", r.words));
+      look_at_attributes(r);
     } else if (PyMethod_Check(o)) {
       reach(r, {Kind::object, 1, {}}, PyMethod_GET_SELF(o), "self");
       reach(r, {Kind::object, 0, {}}, PyMethod_GET_FUNCTION(o), r.words);
     } else if (is_function(o)) {
       reach(r, {Kind::object, 0, {}}, nb::getattr(r.value, "python_function"), r.words);
-    } else if (PyDict_CheckExact(o)) {
+    } else if (PyDict_Check(o)) {
       PyObject *name, *value;
       for (Py_ssize_t next = 0; PyDict_Next(o, &next, &name, &value);)
         if (PyUnicode_CheckExact(name) || PyLong_CheckExact(name))
           reach(r, {Kind::item, 0, nb::borrow(name)}, value, cat(r.words, '[', nb::cast<std::string>(nb::repr(nb::handle(name))), ']'));
-    } else if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-        reach(r, {Kind::item, i, {}, PyList_CheckExact(o) ? PyList_GET_SIZE(o) : 0}, PySequence_Fast_GET_ITEM(o, i),
-              cat(r.words, '[', i, ']'));
-    } else if (const nb::object attributes = attributes_of(o); attributes.is_valid() && PyDict_CheckExact(attributes.ptr())) {
+    } else if (is_sequence_of_parts(o)) {
+      const std::vector<nb::object> parts = elements_of(r.value);
+      for (size_t i = 0; i < parts.size(); ++i)
+        reach(r, {Kind::item, Py_ssize_t(i), {}, PyTuple_Check(o) ? 0 : Py_ssize_t(parts.size())}, parts[i], cat(r.words, '[', i, ']'));
+    }
+    if (!PyFunction_Check(o)) look_at_attributes(r);
+    if (PyType_Check(o) || PyModule_Check(o)) return;
+    PyObject* classes = Py_TYPE(o)->tp_mro;
+    for (Py_ssize_t i = 0; classes && i < PyTuple_GET_SIZE(classes); ++i)
+      reach(r, {Kind::type, i, {}}, PyTuple_GET_ITEM(classes, i), r.words);
+  }
+
+  void look_at_attributes(const Reached& r) {
+    PyObject* o = r.value.ptr();
+    const auto reach_attribute = [&](PyObject* name, nb::handle value) {
+      reach(r, {Step::Kind::attribute, 0, nb::borrow(name)}, value, cat(r.words, '.', nb::cast<std::string>(nb::handle(name))));
+    };
+    if (const nb::object attributes = attributes_of(o); attributes.is_valid() && PyDict_Check(attributes.ptr())) {
       PyObject *name, *value;
-      for (Py_ssize_t next = 0; PyDict_Next(attributes.ptr(), &next, &name, &value);)
-        if (PyUnicode_CheckExact(name))
-          reach(r, {Kind::attribute, 0, nb::borrow(name)}, value, cat(r.words, '.', nb::cast<std::string>(nb::handle(name))));
+      for (Py_ssize_t next = 0; PyDict_Next(attributes.ptr(), &next, &name, &value);) {
+        if (!PyUnicode_CheckExact(name)) continue;
+        const std::string text = nb::cast<std::string>(nb::handle(name));
+        if (PyModule_Check(o) && !used.contains(text)) continue;
+        if (PyType_Check(o) && text.starts_with("__") && !PyFunction_Check(value)) continue;
+        if (text.starts_with("_lamina")) continue;
+        reach_attribute(name, value);
+      }
+    }
+    PyObject* classes = PyType_Check(o) ? nullptr : Py_TYPE(o)->tp_mro;
+    for (Py_ssize_t i = 0; classes && i < PyTuple_GET_SIZE(classes); ++i) {
+      PyObject *name, *value;
+      const nb::object own = attributes_of(PyTuple_GET_ITEM(classes, i));
+      for (Py_ssize_t next = 0; PyDict_Next(own.ptr(), &next, &name, &value);)
+        if (Py_TYPE(value) == &PyMemberDescr_Type && PyUnicode_CheckExact(name) &&
+            !nb::cast<std::string>(nb::handle(name)).starts_with("__"))
+          reach_attribute(name, slot_of(o, name));
     }
   }
 };
 
-void LiveCaptures::watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found) {
+int LiveCaptures::node_of(const std::vector<Step>& way) {
   int node = -1;
   for (const Step& step : way) {
     const int from = node;
@@ -236,8 +305,23 @@ void LiveCaptures::watch(const std::vector<Step>& way, const std::string& words,
     if (step.in_layer && !nodes_[size_t(from)].step.in_layer && std::find(layers_.begin(), layers_.end(), from) == layers_.end())
       layers_.push_back(from);
   }
+  return node;
+}
+
+void LiveCaptures::watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found) {
+  const int node = node_of(way);
   if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; }))
     places_.push_back({node, way[0].kind == Step::Kind::argument, words, {{found, 0}}});
+}
+
+// The graph takes so many of them.
+void LiveCaptures::watch_parts(const std::vector<Step>& way, const std::string& words, Py_ssize_t parts, size_t taken) {
+  const int node = node_of(way);
+  const auto known = std::find_if(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; });
+  if (known != places_.end())
+    known->of_all = known->of_all && !(known->parts && taken == size_t(*known->parts) && parts > *known->parts);
+  else if (size_t(parts) == taken)
+    places_.push_back({node, way[0].kind == Step::Kind::argument, words, {}, parts});
 }
 
 void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
@@ -267,14 +351,41 @@ void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
     }
     if (search.wanted.contains(found.get())) all.emplace_back(std::move(next), std::move(found));
   }
+  std::vector<std::pair<std::vector<Step>, std::string>> all_ways;
   for (auto& [place, found] : all) {
     watch(place.way, place.words, found);
+    all_ways.emplace_back(place.way, place.words);
     if (!search.from_the_end) continue;
     for (Step& step : place.way)
       if (step.length) step.index -= step.length;
     watch(place.way, place.words, found);
   }
+  watch_containers(call, all_ways);
   if (PyErr_Occurred()) PyErr_Clear();
+}
+
+void LiveCaptures::watch_containers(const Call& call, const std::vector<std::pair<std::vector<Step>, std::string>>& ways) {
+  struct Container {
+    std::vector<Step> way;
+    std::string words;
+    std::vector<Step> taken;
+  };
+  std::vector<Container> containers;
+  for (const auto& [way, words] : ways)
+    for (size_t i = 1; i < way.size(); ++i) {
+      if (way[i].kind != Step::Kind::item) continue;
+      const std::span<const Step> before(way.data(), i);
+      auto known =
+          std::find_if(containers.begin(), containers.end(), [&](const Container& c) { return std::ranges::equal(c.way, before); });
+      if (known == containers.end())
+        known = containers.insert(known, {{before.begin(), before.end()}, words.substr(0, words.rfind('[')), {}});
+      if (std::find(known->taken.begin(), known->taken.end(), way[i]) == known->taken.end()) known->taken.push_back(way[i]);
+    }
+  for (const Container& c : containers) {
+    nb::object container;
+    for (const Step& step : c.way) container = at(step, container, call);
+    if (container.is_valid() && !PyTuple_Check(container.ptr())) watch_parts(c.way, c.words, parts_in(container.ptr()), c.taken.size());
+  }
 }
 
 }  // namespace lamina::python

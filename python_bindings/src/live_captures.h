@@ -31,9 +31,9 @@ class LiveCaptures {
 
  private:
   struct Step {
-    enum class Kind : uint8_t { function, argument, object, cell, global, attribute, item };
+    enum class Kind : uint8_t { function, argument, object, type, cell, defaults, global, attribute, item };
     Kind kind;
-    Py_ssize_t index = 0;   // of an argument, a cell, or an item of a sequence; negative: from a list's end
+    Py_ssize_t index = 0;   // of an argument, a cell, a class in its order, or an item of a sequence; negative: from a list's end
     nb::object name;        // of a global, an attribute or an item of a dict
     Py_ssize_t length = 0;  // of the list that the item was found in
     bool in_layer = false;  // the step starts at a layer, or inside of one
@@ -44,18 +44,24 @@ class LiveCaptures {
     int from;
     Step step;
   };
-  // The end of a path to a tensor or Variable, and those seen there, each with a unique number. A graph keeps its own alive.
+  // The end of a path to a tensor or Variable, and those seen there, each with a unique number. A graph keeps its own alive. Or of one to a
+  // container of which a graph took all parts: how many they were, until a graph takes the same of more.
   struct Place {
     int node;
     bool of_argument;
     std::string words;
     std::vector<std::pair<std::weak_ptr<const void>, size_t>> met;
+    std::optional<Py_ssize_t> parts = {};
+    bool of_all = true;
     size_t last = 0;
     template <class T>
     size_t number_of(const std::shared_ptr<T>& found);
   };
   struct Search;
+  int node_of(const std::vector<Step>& way);
   void watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found);
+  void watch_containers(const Call& call, const std::vector<std::pair<std::vector<Step>, std::string>>& ways);
+  void watch_parts(const std::vector<Step>& way, const std::string& words, Py_ssize_t parts, size_t taken);
   static nb::object at(const Step& step, nb::handle from, const Call& call);
   static std::optional<size_t> changed_to(Place& place, PyObject* now);  // the number of what it holds now; none: it counts as at first
   std::deque<Node> nodes_;                                               // with addresses that stay

@@ -207,10 +207,14 @@ void Flattener::add_container(nb::handle value, Container kind, const std::strin
       key += '}';
       return;
     case Container::named_tuple: add_object(value.type()); break;
+    case Container::sequence:
+      add_object(value.type());
+      if (is_deque(value.ptr())) add(value.attr("maxlen"), path);
+      break;
     case Container::list:
     case Container::tuple: break;
   }
-  add_count(kind == Container::list ? '[' : kind == Container::tuple ? '(' : 't', Py_ssize_t(n));
+  add_count(kind == Container::list ? '[' : kind == Container::sequence ? 'q' : kind == Container::tuple ? '(' : 't', Py_ssize_t(n));
   for (size_t i = 0; i < n; ++i) add(parts.values[i], want_names_ ? element_path(path, std::to_string(i)) : path);
 }
 
@@ -284,9 +288,9 @@ nb::object described(nb::handle value, bool by_key, Walk& walk) {
   Walk::Inside container(walk, value, kind);
   const Parts& parts = container.parts;
   nb::list list;
-  if (kind == Container::list || kind == Container::tuple) {
+  if (kind == Container::list || kind == Container::sequence || kind == Container::tuple) {
     for (const nb::object& part : parts.values) list.append(described(part, by_key, walk));
-    return nb::make_tuple(kind == Container::list ? "list" : "tuple", list);
+    return nb::make_tuple(kind == Container::tuple ? "tuple" : "list", list);
   }
   if (kind == Container::dict) {
     const auto add = [&](size_t i) { list.append(nb::make_tuple(parts.keys[i], described(parts.values[i], by_key, walk))); };
@@ -329,6 +333,35 @@ std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::v
   return take(result, tensors, walk);
 }
 
+namespace {
+// Whether a value, or what an object holds, is a tensor that has no value behind the trace.
+bool holds_traced(PyObject* o) {
+  const auto is_traced = [](PyObject* value) { return python::is_tensor(value) && as_tensor(value).is_symbolic(); };
+  if (PyAnySet_Check(o) || PyTuple_Check(o) || is_deque(o)) {
+    for (const nb::handle& part : nb::handle(o))
+      if (is_traced(part.ptr())) return true;
+    return false;
+  }
+  PyObject** dict = PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) ? nullptr : _PyObject_GetDictPtr(o);
+  PyObject *name, *value;
+  for (Py_ssize_t at = 0; dict && *dict && PyDict_Next(*dict, &at, &name, &value);)
+    if (is_traced(value)) return true;
+  return false;
+}
+}  // namespace
+
+void check_leaf(nb::handle value) {
+  PyObject* o = value.ptr();
+  constexpr const char* kFix = "return tensors, numbers, None, and tuples, lists, deques, dicts, named tuples and dataclasses of them";
+  if (PyIter_Check(o) || PyGen_Check(o) || PyCoro_CheckExact(o) || PyAsyncGen_CheckExact(o) || PyDictKeys_Check(o) ||
+      PyDictValues_Check(o) || PyDictItems_Check(o))
+    throw_type_error(cat(a_type(o), " is no result of a function of tensors"),
+                     "it is made while tracing, and would be used up, or empty, at the next call", kFix);
+  if (holds_traced(o))
+    throw_type_error(cat(a_type(o), " with a tensor inside is no result of a function of tensors"),
+                     "results are rebuilt at each call, of containers that can be taken apart", kFix);
+}
+
 std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::vector<Tensor>& tensors, Walk& walk) {
   auto out = std::make_shared<ResultStructure>();
   PyObject* o = result.ptr();
@@ -344,13 +377,19 @@ std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::v
   out->container_ = plain_container_of(o);
   if (out->container_ == Container::slice) out->container_ = Container::none;
   out->leaf_ = false;
-  if (out->container_ == Container::none) return out;
+  if (out->container_ == Container::none) {
+    check_leaf(result);
+    return out;
+  }
   Walk::Inside container(walk, result, out->container_);
   if (out->container_ == Container::dataclass) refuse_traced_attributes(result);
   for (const nb::object& part : container.parts.values) out->children_.push_back(take(part, tensors, walk));
   out->keys_ = std::move(container.parts.keys);
   // Only the type is needed here; the container would keep traced values alive.
-  if (PyList_Check(o) || PyTuple_Check(o)) out->kept_ = nb::borrow(result.type());
+  if (out->container_ == Container::sequence)
+    out->kept_ = with_parts(result, out->container_, {}, {});
+  else if (PyList_Check(o) || PyTuple_Check(o))
+    out->kept_ = nb::borrow(result.type());
   return out;
 }
 

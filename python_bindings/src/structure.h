@@ -65,6 +65,10 @@ class ArgumentsWith final : public Rebuilder {
   size_t tensor_ = 0, variable_ = 0;
 };
 
+// Throws for a result, or a part of one, that is no container and would not be there, or not the same, at the next call: an iterator, a
+// view of a dict, an object that holds traced tensors.
+void check_leaf(nb::handle value);
+
 // The structure of a traced body's result. Tensors become outputs of the graph; everything else is kept.
 class ResultStructure {
  public:

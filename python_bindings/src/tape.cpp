@@ -18,7 +18,8 @@ template <class F>
 nb::object map_nested(nb::handle value, const std::string& what, F&& f, Walk& walk) {
   PyObject* o = value.ptr();
   const Container kind = container_of(o);
-  if (kind == Container::list || kind == Container::tuple || kind == Container::named_tuple || kind == Container::dict) {
+  if (kind == Container::list || kind == Container::sequence || kind == Container::tuple || kind == Container::named_tuple ||
+      kind == Container::dict) {
     Walk::Inside container(walk, value, kind);
     for (nb::object& part : container.parts.values) part = map_nested(part, what, f, walk);
     const bool tuple = kind == Container::named_tuple;  // gradients come as a plain tuple

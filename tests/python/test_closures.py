@@ -1,4 +1,8 @@
 """An outside tensor used in a body is an operand of the call: gradients reach it from any body, and no graph keeps an old one."""
+import collections
+import functools
+import types
+
 import numpy as np
 import pytest
 
@@ -167,6 +171,125 @@ def _rebindings():
     argument = Holder()
     of_object = lm.function(lambda o: o.w * o.w)
     yield "argument", lambda: of_object(argument), lambda t: setattr(argument, "w", t)
+    for made in (collections.OrderedDict(w=None), collections.defaultdict(float, w=None), OwnDict(w=None)):
+        yield type(made).__name__, *_of_dict(made)
+    queue, own, pairs, slotted, module = collections.deque([None], maxlen=1), OwnList([None]), [Pair(None)], Slotted(), types.ModuleType("a_users_module")
+    yield "deque", lm.function(lambda: queue[0] * queue[0]), queue.append
+    yield "list of a class", lm.function(lambda: own[0] * own[0]), lambda t: own.__setitem__(0, t)
+    yield "named tuple in a list", lm.function(lambda: pairs[0].w * pairs[0].w), lambda t: pairs.__setitem__(0, Pair(t))
+    yield "class", lm.function(lambda: Slotted.of_class * Slotted.of_class), lambda t: setattr(Slotted, "of_class", t)
+    yield "slot", lm.function(lambda: slotted.w * slotted.w), lambda t: setattr(slotted, "w", t)
+    yield "module", lm.function(lambda: module.w * module.w), lambda t: setattr(module, "w", t)
+    deep = [[[[[{"w": [None]}]]]]]
+    yield "deep", lm.function(lambda: deep[0][0][0][0][0]["w"][0] ** 2), lambda t: deep[0][0][0][0][0]["w"].__setitem__(0, t)
+
+    def with_default(made={"w": None}):
+        return made["w"] * made["w"]
+
+    yield "default", lm.function(lambda: with_default()), lambda t: with_default.__defaults__[0].update(w=t)
+    with_default.own = None
+    yield "function's attribute", lm.function(lambda: with_default.own * with_default.own), lambda t: setattr(with_default, "own", t)
+    caller = Caller()
+    for way, f in (("method", lambda: caller.act()), ("call", lambda: caller()), ("property", lambda: caller.value), ("operator", lambda: caller * 1), ("static method", lambda: Caller.static()),
+                   ("class method", lambda: Caller.of_class()), ("item of an object", lambda: caller[0])):
+        yield f"global in a {way}", lm.function(f), set_global
+    yield "global in a function's object", lm.function(caller), set_global
+    yield "global in a partial function", lm.function(functools.partial(Caller.static)), set_global
+
+
+def _of_dict(made):
+    return lm.function(lambda: made["w"] * made["w"]), lambda t: made.update(w=t)
+
+
+class OwnDict(dict):
+    pass
+
+
+class OwnList(list):
+    pass
+
+
+Pair = collections.namedtuple("Pair", "w")
+
+
+class Slotted:
+    __slots__ = ("w",)
+    of_class = None
+
+
+class Caller:
+    def act(self):
+        return THE_GLOBAL * THE_GLOBAL
+
+    __call__ = act
+    value = property(act)
+
+    def __mul__(self, other):
+        return self.act() * other
+
+    def __getitem__(self, i):
+        return self.act()
+
+    @staticmethod
+    def static():
+        return THE_GLOBAL * THE_GLOBAL
+
+    @classmethod
+    def of_class(cls):
+        return cls.static()
+
+
+@pytest.mark.parametrize("made, add", [([c(1.0)], lambda made: made.append(c(4.0))), ({"a": c(1.0)}, lambda made: made.update(b=c(4.0))), (collections.deque([c(1.0)]), lambda made: made.append(c(4.0))),
+                                       ([[c(1.0)]], lambda made: made.append([c(4.0)])), ([[c(1.0)]], lambda made: made[0].append(c(4.0)))], ids=["list", "dict", "deque", "list of lists", "list in a list"])
+def test_what_is_added_beside_a_tensor_is_seen(made, add):
+    def total(made):
+        return sum(total(part) if isinstance(part, list) else part for part in (made.values() if isinstance(made, dict) else made))
+
+    f = lm.function(lambda x: x * total(made))
+    assert float(f(c(1.0))) == 1
+    add(made)
+    assert float(f(c(1.0))) == float(f(c(1.0))) == 5
+    assert f.trace_count == 2
+
+
+def test_a_deque_or_a_list_of_a_class_is_an_argument_and_a_result_as_a_list_is():
+    @lm.function
+    def pushed(frames, x):
+        frames.append(x)
+        return frames
+
+    for frames in (collections.deque([c(0.0), c(0.0)], maxlen=2), OwnList([c(0.0), c(0.0)])):
+        for x in (1.0, 2.0, 3.0):
+            made = pushed(frames, c(x))
+            assert type(made) is type(frames) and len(frames) == 2 and [float(v) for v in made][-2:] == [0.0, x]
+            if isinstance(made, collections.deque):
+                assert made.maxlen == 2
+    total = lm.function(lambda frames: lm.sum(lm.stack(list(frames))))
+    frames = collections.deque([c(0.0), c(0.0)], maxlen=2)
+    seen = []
+    for x in (1.0, 2.0, 3.0):
+        frames.append(c(x))
+        seen.append(float(total(frames)))
+    assert seen == [1.0, 3.0, 5.0] and total.trace_count == 1
+
+
+class Keeper:
+    def __init__(self, x):
+        self.x = x
+
+
+def _generates(x):
+    yield x
+
+
+@pytest.mark.parametrize("result", [lambda x: reversed([1, 2]), lambda x: zip("ab", [x, x]), lambda x: map(abs, [x]), lambda x: {"a": x}.values(), lambda x: {"a": x}.keys(), lambda x: {x}, lambda x: frozenset([x]),
+                                    lambda x: Keeper(x), _generates, lambda x: (v for v in [x]), lambda x: [1, {"a": iter([x])}]])
+def test_what_could_not_be_a_result_again_is_refused(result):
+    for made in (lm.function(result), lm.vmap(result)):
+        for _ in range(2):  # the second time, too
+            with pytest.raises(lm.errors.TypeMismatch, match="no result of") as caught:
+                made(lm.ones(2))
+            assert "test_closures.py:" in str(caught.value) and "fix:" in str(caught.value)
 
 
 @pytest.mark.parametrize("name, f, put", list(_rebindings()), ids=lambda value: value if isinstance(value, str) else "")
@@ -257,4 +380,4 @@ def test_the_last_item_of_a_list_that_grew_is_seen(make):
         holder.rows.append([make(0.0), make(n + 1)])
     rows[:] = rows[:1]
     assert float(last(c(1.0))) == 2
-    assert first.trace_count == 1
+    assert first.trace_count == 2  # whether it takes all of them shows when there are more
