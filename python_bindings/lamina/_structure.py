@@ -41,7 +41,7 @@ def with_parts(value, parts):
     """A container like value, with these parts by key. What a dataclass holds besides its fields is in the new one too."""
     if isinstance(value, dict):
         made = copy.copy(value)
-        made.update(parts)
+        dict.update(made, parts)  # a Counter's own adds
         return made
     if isinstance(value, list):
         return list(parts.values())

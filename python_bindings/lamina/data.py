@@ -92,7 +92,8 @@ class _reading:
         return self
 
     def __exit__(self, _, error, traceback):
-        if isinstance(error, (OSError, ValueError, EOFError)) and not isinstance(error, errors.Error):
+        # NumPy raises what its parsers do: of a damaged header, tokenize.TokenError.
+        if isinstance(error, Exception) and not isinstance(error, (errors.Error, MemoryError)):
             why = getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__
             raise errors.BadFile(f"the file cannot be read as {self.kind}", where=f"file '{self.path}'", why=why, fix="check the path and what is in the file") from None
 

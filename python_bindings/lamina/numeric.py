@@ -285,7 +285,8 @@ def _between(read, place, n, method):
     part, distance = _c.astype(place - low, first.dtype), second - first
     near = _c.isfinite(distance)  # else a distance too large for a number, or an infinity
     distance = _c.where(near, distance, 0)
-    far = _c.stop_gradient(_c.where(part == 0, first, _c.where(part == 1, second, first * (1 - part) + second * part)))
+    share, low_one, high_one = _c.stop_gradient(part), _c.where(near, 0, first), _c.where(near, 0, second)
+    far = _c.where(share == 0, low_one, _c.where(share == 1, high_one, low_one * (1 - share) + high_one * share))
     return _c.where(near, _c.where(part < 1, first + distance * part, second + distance * (part - 1)), far)
 
 

@@ -30,8 +30,12 @@ const char* kind_name(ErrorKind kind) {
   return "internal";
 }
 
+// A damaged file's bytes may be in it.
+nb::object decoded(const std::string& text) { return nb::steal(PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace")); }
+
 nb::object exception_for(const Error& e) {
-  return nb::module_::import_("lamina.errors").attr("_from_core")(kind_name(e.kind), e.parts.what, e.parts.where, e.parts.why, e.parts.fix);
+  return nb::module_::import_("lamina.errors")
+      .attr("_from_core")(kind_name(e.kind), decoded(e.parts.what), decoded(e.parts.where), decoded(e.parts.why), decoded(e.parts.fix));
 }
 
 // The package's folder, with a slash: frames in it are not the user's. Lives as long as the process.

@@ -120,7 +120,16 @@ PyObject* to_float(const Tensor& t) noexcept {
 
 PyObject* to_index(const Tensor& t) noexcept {
   return guarded([&] {
-    t.concrete("an index made");
+    if (t.is_symbolic()) try {
+        t.concrete("an index made");
+      } catch (const Error& e) {
+        Error::Parts parts = e.parts;
+        if (parts.what.ends_with("does not exist yet"))
+          parts.fix =
+              "a slice of fixed length at a computed place is lm.gather(x, begin + lm.arange(length)), and x.at[begin + "
+              "lm.arange(length)].set(values) replaces it; one element is x[i]";
+        throw Error(e.kind, std::move(parts));
+      }
     if (!is_integer(t.dtype()))
       throw_type_error(cat(t.type(), " cannot be an index"), "an index is an integer", "convert it: lm.astype(x, lm.int64)");
     if (t.dtype() == DType::u64) return PyLong_FromUnsignedLongLong(t.item<uint64_t>());

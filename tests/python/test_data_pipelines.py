@@ -352,7 +352,9 @@ def test_files(tmp_path):
     np.save(tmp_path / "objects.npy", np.array([print], dtype=object))
     (tmp_path / "cut.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-3])
     np.savez(tmp_path / "two.npz", a, a)
-    for name in ("objects.npy", "cut.npy", "none.npy", "two.npz"):
+    for name, old, new in (("brace.npy", b"}", b" "), ("quote.npy", b"'<f4'", b"'<f4\xff"), ("shape.npy", b"(3, 2)", b"(3, -2")):
+        (tmp_path / name).write_bytes((tmp_path / "a.npy").read_bytes().replace(old, new, 1))
+    for name in ("objects.npy", "cut.npy", "none.npy", "two.npz", "brace.npy", "quote.npy", "shape.npy"):
         with pytest.raises(lm.errors.BadFile, match=name):
             lm.data.read_npy(tmp_path / name)
     (tmp_path / "t.csv").write_text('a,b,"y"\n1,2,3\n4,,6\n7,8.5,-1e3\n')

@@ -222,3 +222,10 @@ def test_gradients_of_set():
         y = lm.sum(x.at[[1, 1, 2]].set(v) * np.float32([1, 2, 3, 4]))
     dx, dv = tape.gradient(y, [x, v])
     assert dx.tolist() == [1, 0, 0, 4] and dv.tolist() == [0, 2, 3]
+
+
+def test_a_slice_at_a_computed_place_says_what_to_write():
+    with pytest.raises(lm.errors.StateError, match=r"does not exist yet(?s:.*)fix: .*lm\.gather\(x, begin \+ lm\.arange\(length\)\)"):
+        lm.function(lambda x, i: x[i:i + 2])(lm.arange(5.0), lm.constant(1))
+    f = lm.function(lambda x, i: (lm.gather(x, i + lm.arange(2)), x.at[i + lm.arange(2)].set(lm.constant([9.0, 8.0]))))
+    assert [v.tolist() for v in f(lm.arange(5.0), lm.constant(1))] == [[1, 2], [0, 9, 8, 3, 4]]

@@ -86,6 +86,9 @@ def test_quantiles_of_infinities_and_large_numbers():
         assert lm.quantile(lm.constant([-60000.0, 60000.0], "float16"), 0.5, method=method).item() == 0 and lm.quantile([1.0, 2.0, inf, inf], 0.9, method=method).item() == inf
     assert lm.quantile([0.1] * 4, 0.3).item() == np.float32(0.1) and lm.quantile([1.0, 2.0], np.array(0.5)).item() == 1.5 and lm.quantile([1.0, 2.0], np.float32(0.5)).item() == 1.5
     assert lm.grad(lambda x: lm.quantile(x, 0.25))(lm.constant([3e38, 0.0, -3e38])).tolist() == [0, 0.5, 0.5] and not math.isnan(lm.grad(lm.median)(lm.constant([1.0, inf, inf]))[0].item()) and nan != nan
+    for x, q, want in (([inf, 1.0, 2.0], 0.5, [0, 0, 1]), ([-inf, 1.0, 2.0, inf], 1 / 3, [0, 1, 0, 0]), ([inf, 1.0, 2.0], 0.75, [0.5, 0, 0.5]), ([1.0, inf], 1.0, [0, 1])):
+        for f in (lm.grad(lambda x: lm.quantile(x, q)), lm.function(lm.grad(lambda x: lm.quantile(x, q)))):
+            np.testing.assert_allclose(f(lm.constant(x, "float64")), want, atol=1e-7)
 
 
 def test_integers_that_the_other_dtype_does_not_hold():

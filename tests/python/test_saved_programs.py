@@ -581,3 +581,20 @@ def test_specs_choose_the_graph_of_a_loaded_function(tmp_path):
     for length in (2, 3):
         spec = lm.TensorSpec([length])
         assert lm.load(tmp_path / "two").get_concrete_function({"a": spec, "b": spec}).outputs[0].shape == (length,)
+
+
+def test_bytes_that_are_no_text_are_damage(tmp_path):
+    class Doubles(lm.Module):
+        @lm.function
+        def f(self, x):
+            return x * 2
+
+    (module := Doubles()).f(lm.constant(1.0))
+    lm.save(module, tmp_path / "p")
+    for name in sorted(os.listdir(tmp_path / "p")):
+        good = (tmp_path / "p" / name).read_bytes()
+        for damaged in good + b"\xff", b"\xfe" + good, good[:5] + b"\xc3" + good[5:]:
+            (tmp_path / "p" / name).write_bytes(damaged)
+            with pytest.raises(lm.errors.BadFile):
+                lm.load(tmp_path / "p")
+        (tmp_path / "p" / name).write_bytes(good)

@@ -368,3 +368,9 @@ def test_control_flow_is_converted_outside_of_traced_functions_too():
     with pytest.raises(E.Error):
         lm.vmap(changes)(lm.constant([1.0, -2.0]))
     assert seen == []
+
+
+def test_a_counter_keeps_its_counts():
+    assert lm.vmap(lambda x: collections.Counter(a=1, b=x))(lm.ones(2))["a"] == 1
+    assert lm.vjp(lambda x: collections.Counter(a=1, b=3), lm.constant(1.0))[0] == {"a": 1, "b": 3}
+    assert float(lm.grad(lambda d: d["a"] ** 2)(collections.Counter(a=lm.constant(3.0)))["a"]) == 6
