@@ -207,3 +207,59 @@ def test_a_number_that_becomes_an_array_is_refused_where_there_may_be_no_iterati
 
     with pytest.raises(lm.errors.InvalidArgument, match=r"'total' starts as f32\[\] and becomes f32\[2\]"):
         lm.function(f)(lm.ones(2), lm.constant(3))
+
+
+def tensor_first(x):
+    if x > 1.0:
+        y = x
+    elif x < -1.0:
+        y = -1.0
+    else:
+        y = 0.0
+    return y
+
+
+def tensor_last(x):
+    if x > 1.0:
+        y = 1.0
+    elif x < -1.0:
+        y = -1.0
+    else:
+        y = x
+    return y
+
+
+def counter_or_tensor(x):
+    k = 0
+    for i in range(3):
+        if x > i:
+            k = k + 1
+    return k if x > -1.0 else x
+
+
+def nested_expressions(x):
+    return (1 if x > 2.0 else 2) if x < 0.0 else (x * 2 if x > 1.0 else 0.5 if x > 0.25 else 3)
+
+
+def half_counts(x):
+    k = 1
+    if x > 0.0:
+        k = 2
+    return k if x > 1.0 else 0.5
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("f", [tensor_first, tensor_last, counter_or_tensor, nested_expressions])
+def test_the_order_of_branches_does_not_decide_the_dtype_of_numbers(f, dtype):
+    traced = lm.function(f)
+    for x in (-2.0, -0.5, 0.125, 0.5, 1.5, 2.5):
+        x = lm.constant(x, dtype)
+        assert traced(x).dtype == x.dtype and float(traced(x)) == float(f(x))
+
+
+def test_counters_and_floats_of_branches_meet_as_numbers():
+    traced = lm.function(lambda x: half_counts(x) * x)
+    for dtype in ("float16", "float32", "float64"):
+        for x in (-1.0, 0.5, 2.0):
+            x = lm.constant(x, dtype)
+            assert traced(x).dtype == x.dtype and float(traced(x)) == float(half_counts(x) * x)

@@ -198,7 +198,7 @@ class _Branches:
                 continue
             if not is_state(value) or self.unmoved(value) and ("moved", label) not in self.hints:
                 continue
-            if (label, way, "as") in self.hints and type(value) in NUMBERS:
+            if (label, way, "as") in self.hints and is_number(value):
                 value = as_number(value, self.hints[label, way, "as"])
             elif (not way) not in self.results:
                 value = alone(value)
@@ -260,6 +260,10 @@ def _compare(names, results, hints, function):
                 usual = _core.float32 if type(mine) is float else _core.int32
                 if (name, which, "as") not in hints and other.dtype != usual and takes(mine, other.dtype):
                     again[name, which, "as"] = other.dtype
+            elif _is_computed(mine) and (_is_computed(other) or isinstance(other, (Tensor, Variable, float))):
+                wanted = _core.float32 if type(other) is float else other.dtype
+                if (name, which, "as") not in hints and mine.dtype != wanted and takes(mine, wanted):
+                    again[name, which, "as"] = wanted
             elif type(mine) is int and type(other) is float and (name, which, "as") not in hints:
                 again[name, which, "as"] = _core.float32
             elif type(mine) is int and type(other) is int and (name, which, "as") not in hints and alone(mine) is mine and alone(other) is not other:
@@ -276,10 +280,17 @@ def _compare(names, results, hints, function):
             if name.startswith("return_value"):
                 _refuse_return(first if first is not None else second, function)
             _refuse_difference(name, first, second, "make it a tensor in both, or the condition a Python value", function)
+        elif any((name, which, "as") in {**hints, **again} and _is_computed(values[which]) for which in (True, False)):
+            continue  # it has the other's dtype
         elif found := difference("result" if name.startswith("return_value") else name, first, second):
             _refuse_difference(*found, function)
     if again:
         raise Again(again)
+
+
+def _is_computed(value) -> bool:
+    """Whether a value is a number that the graph computes."""
+    return isinstance(value, Tensor) and is_number(value)
 
 
 def _refuse_difference(name, first, second, fix, function):

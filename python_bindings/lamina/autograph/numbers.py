@@ -12,14 +12,18 @@ def is_number(value) -> bool:
 
 
 def takes(value, dtype) -> bool:
-    """Whether a Python number takes this dtype of a tensor that it meets."""
+    """Whether a number takes this dtype of a tensor that it meets."""
+    if isinstance(value, _core.Tensor):
+        return any(kind in str(dtype) for kind in ("float", "complex")) or dtype == _core.int64 and "int" in value.dtype.name  # narrower ones might not hold it
     if type(value) is int:
         return dtype != _core.bool or value in (0, 1)
     return type(value) is float and any(kind in str(dtype) for kind in ("float", "complex"))
 
 
 def as_number(value, dtype):
-    """A Python number as a tensor of this dtype, which must hold it."""
+    """A number as a tensor of this dtype, which must hold a Python number."""
+    if isinstance(value, _core.Tensor):
+        return _core.astype(value, dtype)
     if dtype == _core.bool and value in (0, 1):
         return _core.constant(bool(value))
     try:
