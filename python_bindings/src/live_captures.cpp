@@ -18,7 +18,7 @@ constexpr size_t kMostObjects = 10'000, kLongestWay = 24;
 
 // An object's own attributes, a module's names, or what a class itself has: a dict, or none.
 nb::object attributes_of(PyObject* o) {
-  if (PyType_Check(o)) return nb::borrow(reinterpret_cast<PyTypeObject*>(o)->tp_dict);
+  if (PyType_Check(o)) return nb::borrow(reinterpret_cast<PyTypeObject*>(o)->tp_dict);  // none of built-in classes, from Python 3.12 on
   if (PyModule_Check(o)) return nb::borrow(PyModule_GetDict(o));
   PyObject** dict = _PyObject_GetDictPtr(o);
   return dict && *dict ? nb::borrow(*dict) : nb::object();
@@ -287,6 +287,7 @@ struct LiveCaptures::Search {
     for (Py_ssize_t i = 0; classes && i < PyTuple_GET_SIZE(classes); ++i) {
       PyObject *name, *value;
       const nb::object own = attributes_of(PyTuple_GET_ITEM(classes, i));
+      if (!own.is_valid()) continue;
       for (Py_ssize_t next = 0; PyDict_Next(own.ptr(), &next, &name, &value);)
         if (Py_TYPE(value) == &PyMemberDescr_Type && PyUnicode_CheckExact(name) &&
             !nb::cast<std::string>(nb::handle(name)).starts_with("__"))
