@@ -415,6 +415,28 @@ __global__ void chain_in_turns(const float* weights, int layers, float* out, lon
   if (t < 64) out[t] = rows[layers % 2][0][t];
 }
 
+// Pieces of weights alone, three on their way. told: each is told by a release in shared memory, as the section kernel's fetching warps do;
+// PTX does not say whether that waits for copies on their way.
+template <bool told>
+__global__ void pieces_alone(const float* weights, int layers, long long* cycles) {
+  constexpr int leading = 68, stage = 64 * leading, stages = 4;
+  extern __shared__ __align__(128) float ring[];
+  __shared__ unsigned arrived[2];
+  const int t = int(threadIdx.x);
+  const long long start = clock64();
+  for (int l = 0; l < layers; ++l) {
+    copy_layer<leading>(ring + l % stages * stage, weights + size_t(l) * 64 * 64, t);
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group 2;" ::: "memory");
+    if constexpr (told) {
+      __syncwarp();
+      if (t % 32 == 0)
+        asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(shared_address(&arrived[t / 32])), "r"(unsigned(l)) : "memory");
+    }
+  }
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  if (t == 0) *cycles = clock64() - start;
+}
+
 namespace {
 
 std::string results;
@@ -556,6 +578,13 @@ int main() {
   chained(chain_in_turns<true, false>, "layer_cycles_in_turns_gradient");
   chained(chain_in_turns<false, true>, "layer_cycles_in_turns_beside_async_copies");
   chained(chain_in_turns<true, true>, "layer_cycles_in_turns_gradient_beside_async_copies");
+  const auto alone = [&](auto* kernel, const char* what) {
+    constexpr int room = 4 * 64 * 68 * 4;
+    CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, room));
+    add(what, per(smallest(cycles, [&] { kernel<<<1, 64, room>>>(reinterpret_cast<const float*>(bytes), pieces, cycles); }), pieces));
+  };
+  alone(pieces_alone<false>, "piece_cycles");
+  alone(pieces_alone<true>, "piece_cycles_told_by_a_release");
   if (hopper) {
     chained(chain<false, Bring::by_bulk_copies>, "layer_cycles_beside_bulk_copies");
     chained(chain<true, Bring::by_bulk_copies>, "layer_cycles_gradient_beside_bulk_copies");
