@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <nanobind/stl/string.h>
@@ -30,6 +33,14 @@ nb::object slot_of(PyObject* o, PyObject* name) {
   PyObject* found = Py_TYPE(descriptor)->tp_descr_get(descriptor, o, reinterpret_cast<PyObject*>(Py_TYPE(o)));
   if (!found) PyErr_Clear();
   return nb::steal(found);
+}
+// Held, since other threads may change the dict meanwhile.
+std::vector<std::pair<nb::object, nb::object>> items_of(PyObject* dict) {
+  std::vector<std::pair<nb::object, nb::object>> out;
+  PyObject *name, *value;
+  for (Py_ssize_t next = 0; dict && PyDict_Check(dict) && PyDict_Next(dict, &next, &name, &value);)
+    out.emplace_back(nb::borrow(name), nb::borrow(value));
+  return out;
 }
 bool is_sequence_of_parts(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || is_deque(o); }
 Py_ssize_t parts_in(PyObject* o) { return PyDict_Check(o) ? PyDict_Size(o) : is_sequence_of_parts(o) ? PySequence_Size(o) : -1; }
@@ -207,6 +218,7 @@ struct LiveCaptures::Search {
   bool from_the_end = false;             // some function has an index such as -1
   std::unordered_set<std::string> used;  // that functions use: of a module, no others are looked at
   std::unordered_set<const void*> wanted;
+  std::unordered_map<PyTypeObject*, std::vector<nb::object>> slots;  // of classes whose objects are kept
   std::deque<Reached> queue;
   std::unordered_set<PyObject*> seen;
   std::vector<nb::object> kept;  // keeps addresses in `seen` from being reused
@@ -251,10 +263,9 @@ struct LiveCaptures::Search {
     } else if (is_function(o)) {
       reach(r, {Kind::object, 0, {}}, nb::getattr(r.value, "python_function"), r.words);
     } else if (PyDict_Check(o)) {
-      PyObject *name, *value;
-      for (Py_ssize_t next = 0; PyDict_Next(o, &next, &name, &value);)
-        if (PyUnicode_CheckExact(name) || PyLong_CheckExact(name))
-          reach(r, {Kind::item, 0, nb::borrow(name)}, value, cat(r.words, '[', nb::cast<std::string>(nb::repr(nb::handle(name))), ']'));
+      for (const auto& [name, value] : items_of(o))
+        if (PyUnicode_CheckExact(name.ptr()) || PyLong_CheckExact(name.ptr()))
+          reach(r, {Kind::item, 0, name}, value, cat(r.words, '[', nb::cast<std::string>(nb::repr(name)), ']'));
     } else if (is_sequence_of_parts(o)) {
       const std::vector<nb::object> parts = elements_of(r.value);
       for (size_t i = 0; i < parts.size(); ++i)
@@ -269,60 +280,85 @@ struct LiveCaptures::Search {
 
   void look_at_attributes(const Reached& r) {
     PyObject* o = r.value.ptr();
-    const auto reach_attribute = [&](PyObject* name, nb::handle value) {
-      reach(r, {Step::Kind::attribute, 0, nb::borrow(name)}, value, cat(r.words, '.', nb::cast<std::string>(nb::handle(name))));
+    const auto reach_attribute = [&](const nb::object& name, nb::handle value) {
+      reach(r, {Step::Kind::attribute, 0, name}, value, cat(r.words, '.', nb::cast<std::string>(name)));
     };
-    if (const nb::object attributes = attributes_of(o); attributes.is_valid() && PyDict_Check(attributes.ptr())) {
-      PyObject *name, *value;
-      for (Py_ssize_t next = 0; PyDict_Next(attributes.ptr(), &next, &name, &value);) {
-        if (!PyUnicode_CheckExact(name)) continue;
-        const std::string text = nb::cast<std::string>(nb::handle(name));
-        if (PyModule_Check(o) && !used.contains(text)) continue;
-        if (PyType_Check(o) && text.starts_with("__") && !PyFunction_Check(value)) continue;
-        if (text.starts_with("_lamina")) continue;
-        reach_attribute(name, value);
-      }
+    for (const auto& [name, value] : items_of(attributes_of(o).ptr())) {
+      if (!PyUnicode_CheckExact(name.ptr())) continue;
+      const std::string text = nb::cast<std::string>(name);
+      if (PyModule_Check(o) && !used.contains(text)) continue;
+      if (PyType_Check(o) && text.starts_with("__") && !PyFunction_Check(value.ptr())) continue;
+      if (text.starts_with("_lamina")) continue;
+      reach_attribute(name, value);
     }
-    PyObject* classes = PyType_Check(o) ? nullptr : Py_TYPE(o)->tp_mro;
-    for (Py_ssize_t i = 0; classes && i < PyTuple_GET_SIZE(classes); ++i) {
-      PyObject *name, *value;
-      const nb::object own = attributes_of(PyTuple_GET_ITEM(classes, i));
-      if (!own.is_valid()) continue;
-      for (Py_ssize_t next = 0; PyDict_Next(own.ptr(), &next, &name, &value);)
-        if (Py_TYPE(value) == &PyMemberDescr_Type && PyUnicode_CheckExact(name) &&
-            !nb::cast<std::string>(nb::handle(name)).starts_with("__"))
-          reach_attribute(name, slot_of(o, name));
-    }
+    if (PyType_Check(o)) return;
+    for (const nb::object& name : slots_of(Py_TYPE(o))) reach_attribute(name, slot_of(o, name.ptr()));
+  }
+  // The names of the slots of a class.
+  const std::vector<nb::object>& slots_of(PyTypeObject* type) {
+    const auto [known, is_new] = slots.try_emplace(type);
+    PyObject* classes = is_new ? type->tp_mro : nullptr;
+    for (Py_ssize_t i = 0; classes && i < PyTuple_GET_SIZE(classes); ++i)
+      for (const auto& [name, value] : items_of(attributes_of(PyTuple_GET_ITEM(classes, i)).ptr()))
+        if (Py_TYPE(value.ptr()) == &PyMemberDescr_Type && PyUnicode_CheckExact(name.ptr()) &&
+            !nb::cast<std::string>(name).starts_with("__"))
+          known->second.push_back(name);
+    return known->second;
   }
 };
 
-int LiveCaptures::node_of(const std::vector<Step>& way) {
-  int node = -1;
+std::vector<int> LiveCaptures::nodes_of(const std::vector<Step>& way) {
+  std::vector<int> out;
   for (const Step& step : way) {
-    const int from = node;
+    const int from = out.empty() ? -1 : out.back();
     const auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.from == from && n.step == step; });
-    node = int(known - nodes_.begin());
+    out.push_back(int(known - nodes_.begin()));
     if (known == nodes_.end()) nodes_.push_back({from, step});
     if (step.in_layer && !nodes_[size_t(from)].step.in_layer && std::find(layers_.begin(), layers_.end(), from) == layers_.end())
       layers_.push_back(from);
   }
-  return node;
+  return out;
 }
 
-void LiveCaptures::watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found) {
-  const int node = node_of(way);
-  if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; }))
-    places_.push_back({node, way[0].kind == Step::Kind::argument, words, {{found, 0}}});
+std::vector<int> LiveCaptures::watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found) {
+  const std::vector<int> nodes = nodes_of(way);
+  if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == nodes.back(); }))
+    places_.push_back({nodes.back(), way[0].kind == Step::Kind::argument, words, {{found, 0}}});
+  return nodes;
 }
 
-// The graph takes so many of them.
-void LiveCaptures::watch_parts(const std::vector<Step>& way, const std::string& words, Py_ssize_t parts, size_t taken) {
-  const int node = node_of(way);
-  const auto known = std::find_if(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; });
-  if (known != places_.end())
-    known->of_all = known->of_all && !(known->parts && taken == size_t(*known->parts) && parts > *known->parts);
-  else if (size_t(parts) == taken)
-    places_.push_back({node, way[0].kind == Step::Kind::argument, words, {}, parts});
+// The containers on a way: those that it leaves by an item.
+struct LiveCaptures::Containers {
+  struct Taken {
+    std::string words;
+    std::set<int> items;  // nodes
+  };
+  std::map<int, Taken> all;  // by node
+  void add(const std::vector<Step>& way, const std::vector<int>& nodes, std::string words) {
+    for (size_t i = way.size() - 1; i > 0; --i) {
+      const bool is_item = way[i].kind == Step::Kind::item;
+      if (is_item || way[i].kind == Step::Kind::attribute) words.resize(std::min(words.size(), words.rfind(is_item ? '[' : '.')));
+      if (!is_item) continue;
+      Taken& taken = all[nodes[i - 1]];
+      taken.words = words;
+      taken.items.insert(nodes[i]);
+    }
+  }
+};
+// Those of which a graph takes all parts have as many from now on.
+void LiveCaptures::watch_parts(const Call& call, const Containers& containers) {
+  for (const auto& [node, taken] : containers.all) {
+    std::vector<int> way;
+    for (int n = node; n >= 0; n = nodes_[size_t(n)].from) way.push_back(n);
+    nb::object container;
+    for (size_t i = way.size(); i-- > 0;) container = at(nodes_[size_t(way[i])].step, container, call);
+    const Py_ssize_t parts = container.is_valid() && !PyTuple_Check(container.ptr()) ? parts_in(container.ptr()) : -1;
+    const auto known = std::find_if(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; });
+    if (known != places_.end())
+      known->of_all = known->of_all && !(known->parts && Py_ssize_t(taken.items.size()) == *known->parts && parts > *known->parts);
+    else if (parts == Py_ssize_t(taken.items.size()))
+      places_.push_back({node, nodes_[size_t(way.back())].step.kind == Step::Kind::argument, taken.words, {}, parts});
+  }
 }
 
 void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
@@ -352,41 +388,16 @@ void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
     }
     if (search.wanted.contains(found.get())) all.emplace_back(std::move(next), std::move(found));
   }
-  std::vector<std::pair<std::vector<Step>, std::string>> all_ways;
+  Containers containers;
   for (auto& [place, found] : all) {
-    watch(place.way, place.words, found);
-    all_ways.emplace_back(place.way, place.words);
+    containers.add(place.way, watch(place.way, place.words, found), place.words);
     if (!search.from_the_end) continue;
     for (Step& step : place.way)
       if (step.length) step.index -= step.length;
     watch(place.way, place.words, found);
   }
-  watch_containers(call, all_ways);
+  watch_parts(call, containers);
   if (PyErr_Occurred()) PyErr_Clear();
-}
-
-void LiveCaptures::watch_containers(const Call& call, const std::vector<std::pair<std::vector<Step>, std::string>>& ways) {
-  struct Container {
-    std::vector<Step> way;
-    std::string words;
-    std::vector<Step> taken;
-  };
-  std::vector<Container> containers;
-  for (const auto& [way, words] : ways)
-    for (size_t i = 1; i < way.size(); ++i) {
-      if (way[i].kind != Step::Kind::item) continue;
-      const std::span<const Step> before(way.data(), i);
-      auto known =
-          std::find_if(containers.begin(), containers.end(), [&](const Container& c) { return std::ranges::equal(c.way, before); });
-      if (known == containers.end())
-        known = containers.insert(known, {{before.begin(), before.end()}, words.substr(0, words.rfind('[')), {}});
-      if (std::find(known->taken.begin(), known->taken.end(), way[i]) == known->taken.end()) known->taken.push_back(way[i]);
-    }
-  for (const Container& c : containers) {
-    nb::object container;
-    for (const Step& step : c.way) container = at(step, container, call);
-    if (container.is_valid() && !PyTuple_Check(container.ptr())) watch_parts(c.way, c.words, parts_in(container.ptr()), c.taken.size());
-  }
 }
 
 }  // namespace lamina::python

@@ -58,10 +58,10 @@ class LiveCaptures {
     size_t number_of(const std::shared_ptr<T>& found);
   };
   struct Search;
-  int node_of(const std::vector<Step>& way);
-  void watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found);
-  void watch_containers(const Call& call, const std::vector<std::pair<std::vector<Step>, std::string>>& ways);
-  void watch_parts(const std::vector<Step>& way, const std::string& words, Py_ssize_t parts, size_t taken);
+  struct Containers;
+  std::vector<int> nodes_of(const std::vector<Step>& way);  // behind each of its steps
+  std::vector<int> watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found);
+  void watch_parts(const Call& call, const Containers& containers);
   static nb::object at(const Step& step, nb::handle from, const Call& call);
   static std::optional<size_t> changed_to(Place& place, PyObject* now);  // the number of what it holds now; none: it counts as at first
   std::deque<Node> nodes_;                                               // with addresses that stay
