@@ -17,7 +17,7 @@
 namespace lamina::python {
 namespace {
 
-constexpr size_t kMostObjects = 10'000, kLongestWay = 24;
+constexpr size_t kMostObjects = 5000, kLongestWay = 24;
 
 // An object's own attributes, a module's names, or what a class itself has: a dict, or none.
 nb::object attributes_of(PyObject* o) {
@@ -311,9 +311,9 @@ std::vector<int> LiveCaptures::nodes_of(const std::vector<Step>& way) {
   std::vector<int> out;
   for (const Step& step : way) {
     const int from = out.empty() ? -1 : out.back();
-    const auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.from == from && n.step == step; });
-    out.push_back(int(known - nodes_.begin()));
-    if (known == nodes_.end()) nodes_.push_back({from, step});
+    const auto [known, is_new] = known_nodes_.try_emplace({from, int(step.kind), step.index, step.name.ptr()}, int(nodes_.size()));
+    out.push_back(known->second);
+    if (is_new) nodes_.push_back({from, step});
     if (step.in_layer && !nodes_[size_t(from)].step.in_layer && std::find(layers_.begin(), layers_.end(), from) == layers_.end())
       layers_.push_back(from);
   }
@@ -322,7 +322,7 @@ std::vector<int> LiveCaptures::nodes_of(const std::vector<Step>& way) {
 
 std::vector<int> LiveCaptures::watch(const std::vector<Step>& way, const std::string& words, const std::shared_ptr<const void>& found) {
   const std::vector<int> nodes = nodes_of(way);
-  if (std::none_of(places_.begin(), places_.end(), [&](const Place& p) { return p.node == nodes.back(); }))
+  if (place_of_.try_emplace(nodes.back(), places_.size()).second)
     places_.push_back({nodes.back(), way[0].kind == Step::Kind::argument, words, {{found, 0}}});
   return nodes;
 }
@@ -353,11 +353,14 @@ void LiveCaptures::watch_parts(const Call& call, const Containers& containers) {
     nb::object container;
     for (size_t i = way.size(); i-- > 0;) container = at(nodes_[size_t(way[i])].step, container, call);
     const Py_ssize_t parts = container.is_valid() && !PyTuple_Check(container.ptr()) ? parts_in(container.ptr()) : -1;
-    const auto known = std::find_if(places_.begin(), places_.end(), [&](const Place& p) { return p.node == node; });
-    if (known != places_.end())
-      known->of_all = known->of_all && !(known->parts && Py_ssize_t(taken.items.size()) == *known->parts && parts > *known->parts);
-    else if (parts == Py_ssize_t(taken.items.size()))
+    const auto known = place_of_.find(node);
+    if (known != place_of_.end()) {
+      Place& place = places_[known->second];
+      place.of_all = place.of_all && !(place.parts && Py_ssize_t(taken.items.size()) == *place.parts && parts > *place.parts);
+    } else if (parts == Py_ssize_t(taken.items.size())) {
+      place_of_.emplace(node, places_.size());
       places_.push_back({node, nodes_[size_t(way.back())].step.kind == Step::Kind::argument, taken.words, {}, parts});
+    }
   }
 }
 

@@ -3,10 +3,13 @@
 // or when a list, a dict or another object that a layer holds has other parts.
 #pragma once
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,7 +40,6 @@ class LiveCaptures {
     nb::object name;        // of a global, an attribute or an item of a dict
     Py_ssize_t length = 0;  // of the list that the item was found in
     bool in_layer = false;  // the step starts at a layer, or inside of one
-    bool operator==(const Step& other) const { return kind == other.kind && index == other.index && name.is(other.name); }
   };
   // Paths share their beginnings: a node is a step from an earlier node, or from nothing.
   struct Node {
@@ -66,7 +68,9 @@ class LiveCaptures {
   static std::optional<size_t> changed_to(Place& place, PyObject* now);  // the number of what it holds now; none: it counts as at first
   std::deque<Node> nodes_;                                               // with addresses that stay
   std::deque<Place> places_;
-  std::vector<int> layers_;  // nodes: the outermost layers
+  std::map<std::tuple<int, int, Py_ssize_t, PyObject*>, int> known_nodes_;  // by the node that they come from, and their step
+  std::unordered_map<int, size_t> place_of_;                                // per node
+  std::vector<int> layers_;                                                 // nodes: the outermost layers
   // Of the last look into layers: when it was, at which ones, and the places that count, with their numbers.
   struct Inside {
     int64_t changes = -1;
