@@ -65,8 +65,8 @@ LAMINA_DEVICE void store_rows(const ChainMemory& memory, const Pieces& p, unsign
   }
 }
 
-// Up to `most` links from p on, as long as each stores 64 columns of R rows, and another one follows: what the loop below does, in half its
-// cycles. A turn of this warp must not take longer than one of those that multiply. Returns how many.
+// Up to `most` links from p on, as long as each stores 64 columns of R rows, and another one follows: what the loop below does, with less
+// to decide. A turn of this warp must not take longer than one of those that multiply. Returns how many.
 template <int R>
 LAMINA_DEVICE unsigned store_whole(const ChainMemory& memory, Pieces& p, unsigned most, Done& done, unsigned long long* handed) {
   if (p.rows() < R) return 0;
@@ -130,7 +130,7 @@ LAMINA_DEVICE void remove_marks(unsigned long long* handed, int count) {
 template <int R>
 LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, unsigned in_pass,
                              bool last_model) {
-  const bool timed = b.launch().clock != nullptr;  // asked once: the answer lies in global memory
+  const bool timed = b.launch().clock != nullptr;
   const unsigned long long since = timed ? cycles() : 0;
   const bool early = b.step().early != 0, takes = b.step().takes >= 0;
   unsigned long long* const handed = b.handed();

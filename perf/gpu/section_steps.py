@@ -6,7 +6,7 @@
 forward, gradient  a turn of the two warps that multiply, in the middle of a chain, from barrier to barrier
 more rows          such a turn forward with four rows
 dropout            such a turn of a dropout, which multiplies no weights
-stores             such a turn of the warp that stores the results of two rows; more stores: of four
+stores             such a turn of the warp that stores the results of two rows, whose stores for another block are predicated; more stores: of four
 hands              from the barrier until two rows are handed to other blocks; takes: from loads that see such rows until the barrier behind which they are multiplied
 weights            meanwhile, of the other two: the next piece's weights to registers; weights back: of the gradient
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
@@ -67,7 +67,7 @@ WEIGHTS = "LDGSTS*16@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLead
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
         "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
-        "stores": [TURN, f"ST*2@{STORED}", TURN], "more stores": [TURN, f"ST*4@{STORED}", TURN],
+        "stores": [TURN, "STG*4@section_store.h:store_marked(handed + r * kPiece + c", f"ST*2@{STORED}", TURN], "more stores": [TURN, f"ST*4@{STORED}", TURN],
         "hands": [TURN, "STG*4@section_store.h:store_marked(handed + r * kPiece + c"],
         "takes": ["LDG*4@section_store.h:values[r][i] = load_marked(", "STS*4@section_store.h:rows[r * kMostWidth + column(i)] = r < in_pass", TURN],
         "weights": [TURN, f"LDS*64@{OF_COLUMN}", TURN], "weights back": [TURN, "LDS*16@four.h:four_in_order()", TURN],

@@ -61,7 +61,7 @@ WAYS = {("forward", "sm_80"): (353, 172), ("forward", "sm_90a"): (351, 171), ("g
         ("more rows", "sm_80"): (635, 341), ("more rows", "sm_90a"): (496, 341), ("chain", "sm_80"): (1843, 259), ("chain", "sm_90a"): (1906, 267),
         ("known chain", "sm_80"): (777, 145), ("known chain", "sm_90a"): (820, 145), ("first piece", "sm_80"): (462, 129), ("first piece", "sm_90a"): (514, 152),
         ("dropout", "sm_80"): (172, 35), ("dropout", "sm_90a"): (225, 41), ("weights", "sm_80"): (319, 77), ("weights", "sm_90a"): (304, 79), ("weights back", "sm_80"): (117, 30), ("weights back", "sm_90a"): (117, 34),
-        ("stores", "sm_80"): (283, 55), ("stores", "sm_90a"): (317, 63), ("more stores", "sm_80"): (283, 55), ("more stores", "sm_90a"): (317, 63), ("hands", "sm_80"): (124, 27), ("hands", "sm_90a"): (131, 41), ("takes", "sm_80"): (353, 32), ("takes", "sm_90a"): (354, 33),
+        ("stores", "sm_80"): (293, 62), ("stores", "sm_90a"): (301, 72), ("more stores", "sm_80"): (283, 55), ("more stores", "sm_90a"): (317, 63), ("hands", "sm_80"): (124, 27), ("hands", "sm_90a"): (131, 41), ("takes", "sm_80"): (353, 32), ("takes", "sm_90a"): (354, 33),
         ("fetch", "sm_80"): (359, 90), ("fetch", "sm_90a"): (397, 109),
         ("step", "sm_80"): (697, 110), ("step", "sm_90a"): (722, 115), ("loss", "sm_80"): (2243, 344), ("loss", "sm_90a"): (2301, 353),
         ("loss gradient", "sm_80"): (807, 114), ("loss gradient", "sm_90a"): (1025, 123),
