@@ -31,7 +31,7 @@ struct Card {
 };
 constexpr Card kCards[]{{"h100", 1.98, 128, 3350, 11},
                         {"h200", 1.98, 128, 4800, 11},
-                        {"a100", 1.41, 64, 2039, 7},
+                        {"a100", 1.41, 64, 2039, 8},
                         {"l40s", 2.52, 128, 864, 4},
                         {"rtx5090", 2.41, 128, 1792, 4}};
 
@@ -43,14 +43,15 @@ constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
 // A chain's pieces of weights, 64 x 64. Fetching one takes kFetchCycles, or more where each block reads other weights (in an ensemble of
 // 100 models); they were measured when a piece took 840 or 2,350 cycles, most of it to fetch. The products of one on its rows take
-// kPieceCycles or more: not measured, but counted (351 forward, 345 back, 496 with more rows) and rounded up. The start of a chain until
-// its first piece is there, and of one that has more links than one warp finds at once. Rows from other blocks, from the word that tells of
-// them on.
-constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 370, kPieceOfMoreRowsCycles = 540;
+// kPieceCycles or more, and cycles_of_many() with many rows, of which a group has 1, 3 or 5: not measured, but counted (351 forward, 346
+// back; up to 737, 1,076 and 1,466) and rounded up. The start of a chain until its first piece is there, and of one that has more links
+// than one warp finds at once. Rows from other blocks, from the word that tells of them on.
+constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 370;
+constexpr double cycles_of_many(int rows_of_group) { return rows_of_group == 1 ? 780 : rows_of_group == 3 ? 1130 : 1540; }
 constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650;
 // From rows that a block has made until they are another's: 574 in a trial on an H200, of which 107 are counted for its instructions. The
-// kernel's are counted at 131 until the store, and 97 from the load on.
-constexpr double kHandedCycles = 574 - 107 + 131 + 97;
+// kernel's are counted at 133 until the store, and 97 from the load on.
+constexpr double kHandedCycles = 574 - 107 + 133 + 97;
 constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work
 constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
@@ -94,7 +95,6 @@ struct Ring {
   std::vector<double> done;  // when the piece in the place is
   double brought = 0;        // when the last piece was
   size_t next = 0;           // place
-  bool keeps = false;        // all pieces of a pass over the rows: they are fetched once
 };
 
 // A section: each block's steps in order, with waits and barriers.
@@ -277,16 +277,6 @@ class SectionModel {
   static double chunks_of(const BlockStep& s) {
     return section::is_product(s.kind) ? std::max(1.0, std::ceil(double(s.k) / section::kPiece)) : 1;
   }
-  double pieces_of_chain(const BlockStep& first) const {
-    double pieces = 0;
-    int left = first.chain;
-    for (const BlockStep* s = &first; left > 0; ++s) {
-      if (s->first_block != first.first_block || s->blocks != first.blocks) continue;
-      pieces += chunks_of(*s) * std::ceil(double(s->n) / section::kPiece);
-      --left;
-    }
-    return pieces;
-  }
   // When the rows that a block takes from another have come, less kRowsCycles.
   double taken_at(const BlockStep& s, int b) const {
     if (s.takes < 0) return 0;
@@ -299,23 +289,20 @@ class SectionModel {
     const double rows = by_models ? s.rows : std::ceil(double(s.rows) / s.blocks),
                  models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1;
     const bool few = rows <= section::kFewRowsInPass;
-    const double passes = few ? 1 : std::ceil(rows / section::kMostRowsInPass);
+    const int passes = few ? 1 : section::passes_of(int(rows)), of_group = section::rows_of_group((int(rows) + passes - 1) / passes);
     const double chunks = chunks_of(s), groups = std::ceil(double(s.n) / section::kPiece), pieces = models * passes * chunks * groups;
-    const double fetch = us(by_models ? kFetchOfManyCycles : kFetchCycles), multiply = us(few ? kPieceCycles : kPieceOfMoreRowsCycles);
+    const double fetch = us(by_models ? kFetchOfManyCycles : kFetchCycles), multiply = us(few ? kPieceCycles : cycles_of_many(of_group));
     double done = std::max(before, from);
     if (s.chain > 0) {
       const bool early = s.early || s.takes >= 0;
       const double begin = early ? before : done;
       done = std::max(begin + us(kChainCycles + (s.chain > 32 ? kLongChainCycles : 0)), early ? from + us(kRowsCycles) : 0);
-      ring = {.done = std::vector<double>(size_t(card_.places)),
-              .brought = begin + us(kChainCycles) - fetch,
-              .next = 0,
-              .keeps = pieces_of_chain(s) <= card_.places};
+      const int places = few ? card_.places : card_.places - (of_group + 1) / 2;  // the rows take the others
+      ring = {.done = std::vector<double>(size_t(places)), .brought = begin + us(kChainCycles) - fetch, .next = 0};
     }
-    const double fetched = !section::is_product(s.kind) ? 0 : ring.keeps ? models * chunks * groups : pieces;
     for (double piece = 0; piece < pieces; ++piece) {
       double& place = ring.done[ring.next++ % ring.done.size()];
-      ring.brought = std::max(ring.brought, place) + (piece < fetched ? fetch : 0);
+      ring.brought = std::max(ring.brought, place) + (section::is_product(s.kind) ? fetch : 0);
       place = done = std::max(done, ring.brought) + multiply;
     }
     return done;

@@ -24,7 +24,7 @@ struct Turns {
 
 // A chain of products (section_chain.h): threads that compute, and that fetch.
 inline constexpr int kComputeThreads = 128, kFetchThreads = 64;
-inline constexpr int kFewRows = section::kFewRowsInPass, kMostRows = section::kMostRowsInPass;
+inline constexpr int kFewRows = section::kFewRowsInPass;
 
 // A step with its operands, brought to shared memory while the step before runs.
 struct alignas(16) Record {
@@ -45,8 +45,8 @@ inline constexpr int kLeading = kPiece + 4;                // stride of a row of
 inline constexpr int kFewestPlaces = 4, kMostPlaces = 11;  // of the ring: pieces that are there, on their way or in use
 inline constexpr int kTaskFloats = 8;
 inline constexpr int kTaskAt = kPiece * kLeading, kSideAt = kTaskAt + kTaskFloats,
-                     kPlaceFloats = kSideAt + kMostRows * kPiece;  // of a place: weights, task, bias or mask
-inline constexpr int kFirstRows = 4;                               // pieces of the first product whose rows are there or on their way
+                     kPlaceFloats = kSideAt + kFewRows * kPiece;  // of a place: weights, task, bias or mask
+inline constexpr int kFirstRows = 4;                              // pieces of the first product whose rows are there or on their way
 inline constexpr int kMostWidth = section::kMostBlockWidth;
 inline constexpr int kLinkFloats = 16, kMostLinks = section::kMostLinks;
 inline constexpr int kScratchFloats = 3072;
@@ -54,7 +54,7 @@ inline constexpr int kChainWords = 8;     // ChainMemory's
 inline constexpr int kLaunchFloats = 64;  // Launch's
 inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
 inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRowsAt = kLinksAt + kMostLinks * kLinkFloats,
-                     kFirstRowsAt = kRowsAt + 2 * kMostRows * kMostWidth, kWordsAt = kFirstRowsAt + kFirstRows * kMostRows * kPiece,
+                     kFirstRowsAt = kRowsAt + 2 * kFewRows * kMostWidth, kWordsAt = kFirstRowsAt + kFirstRows * kFewRows * kPiece,
                      kTurnsAt = kWordsAt + 2 * kChainWords, kLaunchAt = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4,
                      kRingAt = kLaunchAt + kLaunchFloats;
 // Other steps use the ring between chains: all of it as registers of elementwise programs, or its end as scratch memory.

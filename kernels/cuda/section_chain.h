@@ -1,36 +1,31 @@
 // A chain: consecutive products of a block's list. They are dense layers, or the gradients of their inputs, and each takes the result of
-// the one before. The block's warps have roles:
+// the one before. The block's warps have roles. With few rows:
 //   4 compute    in two pairs, which take turns: while one multiplies a piece, the other loads the next one's weights into its registers
 //   2 fetch      weights, biases and masks into a ring, as far ahead as it has places
 //   1 has rows   brings the first product's, and stores results, from shared to global memory
 //   1 announces  results to the blocks that wait for them; the fence before takes longer than a layer
-// A piece is up to 64 sums of up to 64 terms, whatever the layer's size, in shared memory as in the device's: a row of it is a term
-// forward, and a sum backward. A computing thread has a column of all rows. The barrier before piece p says that its rows are there, which
-// are the results of pieces before it, and that its weights have left the ring. Sums go through their terms in order, as fused
-// multiply-adds from 0: the bits of kernels/cpu/tiles.h.
+// With many, the four compute together (section_many.h). A piece is up to 64 sums of up to 64 terms, whatever the layer's size, in shared
+// memory as in the device's: a row of it is a term forward, and a sum backward. A computing thread has a column of all rows. The barrier
+// before piece p says that its rows are there, which are the results of pieces before it, and that its weights have left the ring. Sums go
+// through their terms in order, as fused multiply-adds from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_fetch.h"
+#include "kernels/cuda/section_many.h"
 #include "kernels/cuda/section_store.h"
 
 namespace lamina::kernels::cuda::resident {
 
 // A function of its own: with the other roles' registers beside it, ptxas puts off loads of rows.
-template <int R, bool gradient>
+template <bool gradient>
 LAMINA_CALLED void compute(ChainMemory memory, int places, int thread) {
-  constexpr int kQuads = kPiece / 4, kAhead = 3;
+  constexpr int R = kFewRows, kQuads = kPiece / 4, kAhead = 3;
   const int pair = thread / kPiece, column = thread % kPiece;
   int place = pair;
   unsigned there = 0;  // pieces
   if (pair > 0) meet();
   for (unsigned piece = unsigned(pair);; piece += 2) {
-    if (there <= piece) {
-      static_assert(kFetchThreads == 2 * kWarp);
-      const auto is_there = [&](unsigned told) { return told > piece; };
-      const unsigned one = wait_in_block<true>(memory.word(ChainMemory::kArrived), is_there),
-                     other = wait_in_block<true>(memory.word(ChainMemory::kArrived + 1), is_there);
-      there = one < other ? one : other;
-    }
+    if (there <= piece) there = wait_for_piece(memory, piece);
     const float* const own = memory.place(place);
     place += 2, place -= place < places ? 0 : places;
     const Task task = *reinterpret_cast<const Task*>(own + kTaskAt);
@@ -122,25 +117,38 @@ LAMINA_DEVICE void announce(const Block& b, const ChainMemory& memory, unsigned*
 
 // The last model's results raise the products' counters. Inlined, addresses of all roles would be kept over the models, and spilled. The
 // block's parts come as values: a Block that is given by reference lies in memory for the whole kernel.
-template <int R, bool gradient>
+template <bool few, bool gradient>
 LAMINA_CALLED void run_roles(char* const* at, const int* list, int listed, int position, int current, int chains, const float* first_rows,
                              int count, int row, int rows_end, bool last_model) {
   Block b(at, list, listed);
   b.position = position, b.current = current, b.chains = chains;
   const Rows rows{row, rows_end};
   const ChainMemory memory(b.chains, count);
-  const Pieces pieces(memory.links(), count, R, rows);
-  const Ring ring = rows.size() <= R ? Ring{b.launch().ring, ~0u, ~0u} : ring_of_passes(memory, count, b.launch().ring);
+  const int passes = few ? 1 : section::passes_of(rows.size()), in_pass = few ? kFewRows : (rows.size() + passes - 1) / passes;
+  const int of_group = few ? 0 : section::rows_of_group(in_pass), places = b.launch().ring - (few ? 0 : ManyRows::places(of_group));
+  const Pieces pieces(memory.links(), count, in_pass, rows);
+  const ManyRows many(places, of_group);
   const int t = int(thread_index());
-  const int fetcher = t - kComputeThreads, storer = fetcher - kFetchThreads;
-  if (fetcher < 0)
-    compute<R, gradient>(memory, ring.places, t);
-  else if (storer < 0)
-    fetch<R, gradient>(b, memory, pieces, ring, fetcher);
-  else if (storer < int(kWarp))
-    have_rows<R>(b, memory, pieces, first_rows, ring.in_pass, last_model);
-  else if (last_model)
+  const int fetcher = t - kComputeThreads, with_rows = fetcher - kFetchThreads;
+  if (fetcher < 0) {
+    if constexpr (few)
+      compute<gradient>(memory, places, t);
+    else if (of_group == 1)
+      compute_many<1, gradient>(chains, count, places, t);
+    else if (of_group == 3)
+      compute_many<3, gradient>(chains, count, places, t);
+    else
+      compute_many<5, gradient>(chains, count, places, t);
+  } else if (with_rows < 0) {
+    fetch<few, gradient>(b, memory, pieces, many, unsigned(places), fetcher);
+  } else if (with_rows < int(kWarp)) {
+    if constexpr (few)
+      have_rows(b, memory, pieces, first_rows, last_model);
+    else
+      have_many(b, memory, pieces, many, first_rows, last_model);
+  } else if (last_model) {
     announce(b, memory, b.launch().state, count);
+  }
 }
 
 // Runs the chain at the block's position; false: the launch should stop. known: whether the first model's links are found, then the next's.
@@ -162,8 +170,7 @@ LAMINA_DEVICE bool run_chain(Block& b, bool& known) {
     const float* first_rows = b.in<const float>(s, 0);
     const bool last_model = b.model + 1 == models.end;
     const auto run = [&](auto few, auto back) {
-      run_roles<few ? kFewRows : kMostRows, back>(b.at, b.list, b.count, b.position, b.current, b.chains, first_rows, count, rows.begin,
-                                                  rows.end, last_model);
+      run_roles<few, back>(b.at, b.list, b.count, b.position, b.current, b.chains, first_rows, count, rows.begin, rows.end, last_model);
     };
     if (rows.size() <= kFewRows)
       gradient ? run(std::true_type{}, std::true_type{}) : run(std::true_type{}, std::false_type{});

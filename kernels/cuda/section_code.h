@@ -89,7 +89,7 @@ struct Code {
     sync_block();
   }
   LAMINA_DEVICE static int* words() { return dynamic_shared<int>() + kRowsAt; }
-  static_assert(section::kMostCodeWords <= 2 * kMostRows * kMostWidth);
+  static_assert(section::kMostCodeWords <= 2 * kFewRows * kMostWidth);
 
   LAMINA_DEVICE static int inputs() { return words()[0]; }
   LAMINA_DEVICE static int constants() { return words()[1]; }

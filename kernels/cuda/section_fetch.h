@@ -38,14 +38,14 @@ LAMINA_DEVICE void fetch_weights(const Pieces& p, const Link& link, float* place
   }
 }
 
-// A piece's bias, mask or other operand, by a thread per column. A column without a sum has the last one's.
-template <int R, bool gradient>
+// A piece's bias, mask or other operand, for few rows, by a thread per column. A column without a sum has the last one's.
+template <bool gradient>
 LAMINA_DEVICE void fetch_side(const Pieces& p, const Link& link, float* side, int column) {
   const int in_pass = p.rows(), sum = least(p.group * kPiece + column, p.outer - 1);
   if (link.flags & Link::is_dropout) {
     // A draw takes many instructions.
     LAMINA_ROLLED
-    for (int r = 0; r < R; ++r)
+    for (int r = 0; r < kFewRows; ++r)
       side[r * kPiece + column] = dropout_factor(reinterpret_cast<const long long*>(link.side), link.alpha,
                                                  (long long)(p.row + least(r, in_pass - 1)) * p.outer + sum);
     return;
@@ -54,7 +54,7 @@ LAMINA_DEVICE void fetch_side(const Pieces& p, const Link& link, float* side, in
   const float* from = link.side + ((by_rows ? (long long)p.row * p.outer : 0) + sum);
   const int next_row = by_rows ? p.outer : 0;
   LAMINA_UNROLL
-  for (int r = 0; r < R; ++r) {
+  for (int r = 0; r < kFewRows; ++r) {
     if (has_side)
       copy_async<4>(side + r * kPiece + column, from + least(r, in_pass - 1) * next_row);
     else
@@ -62,8 +62,7 @@ LAMINA_DEVICE void fetch_side(const Pieces& p, const Link& link, float* side, in
   }
 }
 
-// The rows that a piece of the chain's first product multiplies, by a warp. There are no more: 0.
-template <int R>
+// The few rows that a piece of the chain's first product multiplies, by a warp. There are no more: 0.
 LAMINA_DEVICE void bring_rows(const Pieces& p, const float* first_rows, float* rows) {
   const int in_pass = p.rows();
   LAMINA_UNROLL
@@ -71,7 +70,7 @@ LAMINA_DEVICE void bring_rows(const Pieces& p, const float* first_rows, float* r
     const int column = int(lane()) + i * int(kWarp), term = p.chunk * kPiece + column;
     const float* from = first_rows + ((long long)p.row * p.inner + term);
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < kFewRows; ++r) {
       if (term < p.inner && r < in_pass)
         copy_async<4>(rows + r * kPiece + column, from + (long long)r * p.inner);
       else
@@ -82,27 +81,26 @@ LAMINA_DEVICE void bring_rows(const Pieces& p, const float* first_rows, float* r
 
 // A piece of a link that is_whole, with all that comes with it: what the functions above and task_of() do, in a third of their
 // instructions, which are the time that a piece takes.
-template <int R, bool gradient, bool is_one>
-LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, unsigned number, int rows_of, bool has_weights,
-                               int thread) {
+template <bool gradient, bool is_one>
+LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, unsigned number, int rows_of, int thread) {
   const int chunk = is_one ? 0 : p.chunk, group = is_one ? 0 : p.group, inner = is_one ? kPiece : p.inner,
             outer = is_one ? kPiece : p.outer;
   const int n = gradient ? inner : outer, row = thread / kInRow, column = thread % kInRow * 4;
   const float* const from =
       link.w + ((long long)((gradient ? group : chunk) * kPiece + row) * n + (gradient ? chunk : group) * kPiece + column);
-  if (!has_weights) copy_weights(place + row * kLeading + column, from, n);
+  copy_weights(place + row * kLeading + column, from, n);
   const int last = p.rows() - 1;
   const float* const sides = link.side + ((gradient ? (long long)p.row * outer : 0) + group * kPiece + thread);
   float* const side = place + kSideAt + thread;
   LAMINA_UNROLL
-  for (int r = 0; r < (gradient ? R : 1); ++r) {
+  for (int r = 0; r < (gradient ? kFewRows : 1); ++r) {
     if (link.flags & Task::has_side)
       copy_async<4>(side + r * kPiece, sides + least(r, last) * outer);
     else
       side[r * kPiece] = 0;
   }
   if (thread == kFetchThreads - 1) {
-    constexpr int kPlaceOfRows = kMostRows * kMostWidth;
+    constexpr int kPlaceOfRows = kFewRows * kMostWidth;
     const bool ends = is_one || p.ends_sums();
     const Task task{.x = p.link == rows_of ? ChainMemory::first_rows(int(number)) : kRowsAt + p.side * kPlaceOfRows + chunk * kPiece,
                     .leading = p.link == rows_of ? kPiece : kMostWidth,
@@ -117,17 +115,16 @@ LAMINA_DEVICE void fetch_whole(const Pieces& p, const Link& link, float* place, 
   }
 }
 
-// Runs ahead of the computing warps as far as the ring has places, with three pieces on their way.
-template <int R, bool gradient>
-LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const Ring& ring, int thread) {
-  const unsigned places = unsigned(ring.places);
+// Runs ahead of the computing warps as far as the ring has places, with three pieces on their way. many: the rows, if they are not few.
+template <bool few, bool gradient>
+LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const ManyRows& many, unsigned places, int thread) {
   unsigned* const arrived = memory.word(ChainMemory::kArrived + thread / int(kWarp));
   const int rows_of = b.step().takes < 0 ? 0 : -1;
   unsigned brought = 0, free = places;  // pieces for which there was a place
   int ends = 0;
   float* to = memory.place(0);
   const float* const last = memory.place(int(places) - 1);
-  while (p.some() || ends < 2) {
+  while (p.some() || ends < (few ? 2 : 1)) {
     if (brought == free) {
       wait_copies<0>();
       tell_in_block(arrived, brought);
@@ -137,16 +134,15 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
              places;
     }
     if (!p.some()) {
-      if (thread == kFetchThreads - 1) *reinterpret_cast<Task*>(to + kTaskAt) = end_of_pair(ends == 0);
+      if (thread == kFetchThreads - 1) *reinterpret_cast<ManyTask*>(to + kTaskAt) = {end_of_pair(few && ends == 0), nullptr, 0, 0, 0, {}};
       ++ends;
     } else {
       const Link link = p.at();  // all of it with one wait
-      const bool has_weights = brought >= ring.brought;
-      if (link.flags & Link::is_whole) {
+      if (few && (link.flags & Link::is_whole)) {
         if (link.flags & Link::is_one)
-          fetch_whole<R, gradient, true>(p, link, to, brought, rows_of, has_weights, thread);
+          fetch_whole<gradient, true>(p, link, to, brought, rows_of, thread);
         else
-          fetch_whole<R, gradient, false>(p, link, to, brought, rows_of, has_weights, thread);
+          fetch_whole<gradient, false>(p, link, to, brought, rows_of, thread);
       } else {
         if (link.waits > 0 && p.chunk == 0 && p.group == 0 && p.link > 0 && !makes(Mistake::fetches_before)) {
           wait_copies<0>();
@@ -154,11 +150,15 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
           if (!wait_for_others(b, link.first_wait, link.waits, int(lane()), int(kWarp))) atomic_or(memory.word(ChainMemory::kStopped), 1u);
           sync_warp();
         }
-        if (link.w && !has_weights) fetch_weights<gradient>(p, link, to, thread);
-        fetch_side<R, gradient>(p, link, to + kSideAt, thread);
-        if (thread == kFetchThreads - 1) {
-          const Task task = task_of(p, link, brought, rows_of);  // the race checker does not see a result that is made in place
+        if (link.w) fetch_weights<gradient>(p, link, to, thread);
+        if (few) fetch_side<gradient>(p, link, to + kSideAt, thread);
+        // The race checker does not see a result that is made in place.
+        if (few && thread == kFetchThreads - 1) {
+          const Task task = task_of(p, link, brought, rows_of);
           *reinterpret_cast<Task*>(to + kTaskAt) = task;
+        } else if (thread == kFetchThreads - 1) {
+          const ManyTask task = task_of<gradient>(p, link, brought, many);
+          *reinterpret_cast<ManyTask*>(to + kTaskAt) = task;
         }
       }
       p.go_on();

@@ -6,7 +6,7 @@
 
 namespace lamina::kernels::cuda::resident {
 
-using section::LinkKind;
+using section::kRowGroups, section::LinkKind;
 
 // A step of the chain, with its addresses.
 struct alignas(16) Link {
@@ -40,6 +40,7 @@ struct alignas(16) Task {
     is_plain = 16,  // ends sums with relu of them and a side, in 64 columns: the usual case
     ends_pair = 32,
     meets = 64,  // before it ends
+    never = 1 << 30,
   };
   int x, leading, y, flags;  // in floats of shared memory: rows of terms, their stride, rows of results
   int columns, activation;   // sums of the piece
@@ -47,6 +48,17 @@ struct alignas(16) Task {
   int kind;  // LinkKind
 };
 static_assert(sizeof(Task) == kTaskFloats * 4);
+// With many rows. It takes the place of a bias or mask too, which the threads read themselves.
+struct ManyTask : Task {
+  // Beside Task's. The threads read an element of `side` for each of theirs, or one of a bias for each column.
+  enum : int { reads_sides = 256, of_columns = 1024, is_dropout = 512 };
+  const float* side;  // of the piece's first element; a dropout's generator
+  long long element;  // its number in the matrix
+  int outer, rows;
+  int unused[2];  // written too, since all is read
+};
+static_assert(sizeof(ManyTask) == 64 && sizeof(ManyTask) <= (kTaskFloats + kFewRows * kPiece) * 4 &&
+              ManyTask::is_dropout == Link::is_dropout);
 
 // The pieces of a chain in order: for each pass over rows, link, group of sums and chunk of terms.
 struct Pieces {
@@ -97,14 +109,29 @@ struct ChainMemory {
       : shared(dynamic_shared<float>()), odd(chain & 1), first_link(odd ? kMostLinks - links : 0) {}
   LAMINA_DEVICE Link* links() const { return reinterpret_cast<Link*>(shared + kLinksAt) + first_link; }
   LAMINA_DEVICE float* place(int number) const { return shared + kRingAt + number * kPlaceFloats; }
-  LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kMostRows * kMostWidth); }
+  LAMINA_DEVICE ManyTask task(int of_place) const { return *reinterpret_cast<const ManyTask*>(place(of_place) + kTaskAt); }
+  LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kFewRows * kMostWidth); }
   LAMINA_DEVICE unsigned* word(int which) const { return reinterpret_cast<unsigned*>(shared + kWordsAt) + kChainWords * odd + which; }
   LAMINA_DEVICE unsigned long long* done() const { return reinterpret_cast<unsigned long long*>(word(kDone)); }
   LAMINA_DEVICE bool stopped() const { return load_acquire_in_block(word(kStopped)) != 0; }
   LAMINA_DEVICE bool tells() const { return makes(Mistake::goes_on_stopped) || !stopped(); }  // a stopped chain has no results
   // The rows of the first product that piece `number` multiplies.
-  LAMINA_DEVICE static int first_rows(int number) { return kFirstRowsAt + number % kFirstRows * (kMostRows * kPiece); }
+  LAMINA_DEVICE static int first_rows(int number) { return kFirstRowsAt + number % kFirstRows * (kFewRows * kPiece); }
 };
+// In floats of shared memory, in a chain of many rows: a pass's rows of two links, and of two pieces of the first product. Rows of two
+// groups, which a warp reads at once, are in other banks.
+struct ManyRows {
+  static constexpr int kStride = kMostWidth + 4;
+  int at, rows;
+  // places: of the ring, left for weights. of_group: rows.
+  LAMINA_DEVICE ManyRows(int places, int of_group) : at(kRingAt + places * kPlaceFloats), rows(of_group * kRowGroups) {}
+  LAMINA_DEVICE static constexpr int places(int of_group) {
+    return (2 * of_group * kRowGroups * (kStride + kLeading) + kPlaceFloats - 1) / kPlaceFloats;
+  }
+  LAMINA_DEVICE int of_link(int side) const { return at + side * rows * kStride; }
+  LAMINA_DEVICE int of_piece(unsigned number) const { return at + (2 * kStride + int(number & 1) * kLeading) * rows; }
+};
+static_assert(ManyRows::places(section::kMostRowsInPass / kRowGroups) < kFewestPlaces && ManyRows::kStride % 32 == 4 && kLeading % 32 == 4);
 // How far the warp with the rows is, in one number of 8 bytes: a release costs as much as a quarter of a piece.
 struct Done {
   unsigned pieces;  // their places in the ring are free
@@ -112,24 +139,7 @@ struct Done {
   LAMINA_DEVICE static Done from(unsigned long long v) { return {unsigned(v), unsigned(v >> 32)}; }
   LAMINA_DEVICE unsigned long long both() const { return (unsigned long long)links << 32 | pieces; }
 };
-// The ring of a chain's passes over a block's rows. Where the pieces of a pass fit into it, each keeps its place, or its places, in all
-// passes, and its weights are brought there once.
-struct Ring {
-  int places;
-  unsigned brought;  // pieces with weights
-  unsigned in_pass;  // pieces; of a single pass: not counted
-};
 LAMINA_DEVICE int pieces_of(int inner, int outer) { return most((inner + kPiece - 1) / kPiece, 1) * ((outer + kPiece - 1) / kPiece); }
-// By a warp.
-LAMINA_DEVICE Ring ring_of_passes(const ChainMemory& memory, int links, int places) {
-  int all = 0;
-  for (int i = int(lane()); i < links; i += int(kWarp)) all += pieces_of(memory.links()[i].inner, memory.links()[i].outer);
-  LAMINA_UNROLL
-  for (unsigned bits = kWarp / 2; bits > 0; bits /= 2) all += shuffle_xor(all, bits);
-  if (all > places) return {places, ~0u, unsigned(all)};
-  places -= places % all;
-  return {places, unsigned(places), unsigned(all)};
-}
 LAMINA_DEVICE bool fit_together(int links, int next) { return links + next <= kMostLinks; }
 // The computing warps and the one that brings and stores rows meet once a piece.
 LAMINA_DEVICE void meet() { sync_some<1, kComputeThreads + int(kWarp)>(); }
@@ -144,6 +154,14 @@ LAMINA_DEVICE T wait_in_block(const T* word, const F& will_do) {
   told = shuffle(told, 0);
   sync_warp();
   return told;
+}
+// Until the piece is in shared memory; returns how many are.
+static_assert(kFetchThreads == 2 * kWarp);
+LAMINA_DEVICE unsigned wait_for_piece(const ChainMemory& memory, unsigned piece) {
+  const auto is_there = [&](unsigned told) { return told > piece; };
+  const unsigned one = wait_in_block<true>(memory.word(ChainMemory::kArrived), is_there),
+                 other = wait_in_block<true>(memory.word(ChainMemory::kArrived + 1), is_there);
+  return one < other ? one : other;
 }
 template <class T>
 LAMINA_DEVICE void tell_in_block(T* word, T number) {
@@ -193,7 +211,7 @@ LAMINA_DEVICE float dropout_factor(const long long* generator, float rate, long 
 
 // Of the chain's piece with this number. rows_of: the link whose rows are brought piece by piece: the first one, if they are not handed.
 LAMINA_DEVICE Task task_of(const Pieces& p, const Link& link, unsigned number, int rows_of) {
-  constexpr int kPlaceOfRows = kMostRows * kMostWidth;
+  constexpr int kPlaceOfRows = kFewRows * kMostWidth;
   Task task;
   task.x = p.link == rows_of ? ChainMemory::first_rows(int(number))
                              : kRowsAt + p.side * kPlaceOfRows + (p.inner > 0 ? p.chunk : p.group) * kPiece;
@@ -203,6 +221,22 @@ LAMINA_DEVICE Task task_of(const Pieces& p, const Link& link, unsigned number, i
   const bool ends = p.ends_sums();
   task.flags = (p.chunk == 0 ? Task::begins_sums : 0) | (ends ? Task::ends_sums : 0) | (link.w ? Task::multiplies : 0) |
                (link.flags & (ends && task.columns >= kPiece ? Task::has_side | Task::is_plain : int(Task::has_side)));
+  return task;
+}
+// Of a chain of many rows.
+template <bool gradient>
+LAMINA_DEVICE ManyTask task_of(const Pieces& p, const Link& link, unsigned number, const ManyRows& rows) {
+  ManyTask task{task_of(p, link, number, 0), nullptr, 0, 0, 0, {}};
+  const int first = p.group * kPiece;
+  const bool is_bias = !gradient && link.w, is_dropout = (link.flags & Link::is_dropout) != 0, reads = !is_dropout && link.side;
+  task.x = p.link == 0 ? rows.of_piece(number) : rows.of_link(p.side) + (p.inner > 0 ? p.chunk * kPiece : first);
+  task.leading = p.link == 0 ? kLeading : ManyRows::kStride;
+  task.y = rows.of_link(p.side ^ 1) + first;
+  task.outer = p.outer, task.rows = p.rows();
+  task.element = (long long)p.row * p.outer + first;
+  task.side = link.side + (is_dropout ? 0 : is_bias ? first : task.element);
+  if (task.flags & Task::ends_sums)
+    task.flags |= (is_dropout ? ManyTask::is_dropout : 0) | (!reads ? 0 : is_bias ? ManyTask::of_columns : ManyTask::reads_sides);
   return task;
 }
 LAMINA_DEVICE Task end_of_pair(bool meets) {
@@ -216,9 +250,9 @@ LAMINA_DEVICE Task end_of_pair(bool meets) {
           .kind = 0};
 }
 
-// given: the sum of a product; else the element before the link.
-template <bool gradient>
-LAMINA_DEVICE float finish(float given, float side, const Task& task) {
+// given: the sum of a product; else the element before the link. T: Task or Link.
+template <bool gradient, class T>
+LAMINA_DEVICE float finish(float given, float side, const T& task) {
   const LinkKind kind = LinkKind(task.kind);
   if (kind == LinkKind::dropout) return side == 0 ? 0 : given * side;
   if (kind == LinkKind::add) return given + side;

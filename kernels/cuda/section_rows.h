@@ -5,45 +5,63 @@
 
 namespace lamina::kernels::cuda::resident {
 
-LAMINA_DEVICE float highest(const float* x, int n) {
-  float high = -scalar::float_of(0x7f800000);
-  for (int i = int(lane()); i < n; i += int(kWarp)) {
-    const float v = load_shared_between_blocks(x + i);
-    high = high < v ? v : high;
+// A row, of which each lane keeps its first element.
+struct WarpRow {
+  const float* x;
+  int n;
+  float own;
+  LAMINA_DEVICE WarpRow(const float* from, int length) : x(from), n(length), own(from_device(int(lane()))) {}
+  LAMINA_DEVICE float from_device(int i) const { return i < n ? load_shared_between_blocks(x + i) : -scalar::float_of(0x7f800000); }
+  LAMINA_DEVICE float at(int i) const { return i < int(kWarp) ? own : from_device(i); }  // of this lane
+  LAMINA_DEVICE float highest() const {
+    float high = own;
+    LAMINA_ROLLED
+    for (int i = int(lane() + kWarp); i < n; i += int(kWarp)) {
+      const float v = from_device(i);
+      high = high < v ? v : high;
+    }
+    LAMINA_UNROLL
+    for (unsigned by = kWarp / 2; by; by /= 2) {
+      const float other = shuffle_xor(high, by);
+      high = high < other ? other : high;
+    }
+    return high;
   }
-  for (unsigned by = kWarp / 2; by; by /= 2) {
-    const float other = shuffle_xor(high, by);
-    high = high < other ? other : high;
+  // The sum of all e^(x[i] - high).
+  LAMINA_DEVICE double sum_of_exponentials(float high) const {
+    double sum = 0;
+    LAMINA_ROLLED
+    for (int first = 0; first < n; first += int(kWarp)) {
+      const double e = double(scalar::exp(at(first + int(lane())) - high));
+      const int count = least(int(kWarp), n - first);
+      LAMINA_UNROLL_BY(5)
+      for (int k = 0; k < count; ++k) sum += shuffle(e, unsigned(k));
+    }
+    return sum;
   }
-  return high;
-}
-// y[i] = e^(x[i] - high); returns their sum.
-LAMINA_DEVICE double exponentials(const float* x, float* y, int n, float high) {
-  for (int i = int(lane()); i < n; i += int(kWarp)) y[i] = scalar::exp(load_shared_between_blocks(x + i) - high);
-  sync_warp();
-  double sum = 0;
-  if (lane() == 0)
-    for (int i = 0; i < n; ++i) sum += double(y[i]);
-  return shuffle(sum, 0);
-}
+  // y[i] = f(x[i]) for all elements.
+  template <class F>
+  LAMINA_DEVICE void store(float* y, const F& f) const {
+    LAMINA_ROLLED
+    for (int i = int(lane()); i < n; i += int(kWarp)) y[i] = f(at(i));
+  }
+};
 
 LAMINA_DEVICE void softmax(Block& b, const BlockStep& s) {
   const float* x = b.in<const float>(s, 0);
   float* y = b.out<float>(s, 0);
   const Rows mine = b.rows_of(s);
   for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
-    const float* from = x + (long long)r * s.n;
+    const WarpRow row(x + (long long)r * s.n, s.n);
     float* to = y + (long long)r * s.n;
-    const float high = highest(from, s.n);
+    const float high = row.highest();
+    const double sum = row.sum_of_exponentials(high);
     if (s.kind == StepKind::softmax) {
-      const float sum = float(exponentials(from, to, s.n, high));
-      for (int i = int(lane()); i < s.n; i += int(kWarp)) to[i] /= sum;
+      const float total = float(sum);
+      row.store(to, [&](float v) { return scalar::exp(v - high) / total; });
     } else {
-      double sum = 0;
-      if (lane() == 0)
-        for (int i = 0; i < s.n; ++i) sum += double(scalar::exp(load_shared_between_blocks(from + i) - high));
-      const float log_sum = float(LAMINA_MATH(log)(shuffle(sum, 0)));
-      for (int i = int(lane()); i < s.n; i += int(kWarp)) to[i] = (load_shared_between_blocks(from + i) - high) - log_sum;
+      const float log_sum = float(LAMINA_MATH(log)(sum));
+      row.store(to, [&](float v) { return (v - high) - log_sum; });
     }
   }
 }
@@ -68,19 +86,19 @@ LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
   bool good = true;
   for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
-    const float* x = logits + (long long)r * s.n;
-    float* p = probabilities + (long long)r * s.n;
+    const WarpRow row(logits + (long long)r * s.n, s.n);
     const long long label = label_at(labels, type, r);
+    const float high = row.highest();
     if (label < 0 || label >= s.n) {
       good = false;
       if (lane() == 0) report(b.launch().faults, kBadLabel, label, s.n, r);
       continue;
     }
-    const float high = highest(x, s.n);
-    const double sum = exponentials(x, p, s.n, high);
-    const float total = float(sum);
-    for (int i = int(lane()); i < s.n; i += int(kWarp)) p[i] /= total;
-    if (lane() == 0) losses[r] = float(LAMINA_MATH(log)(sum)) - (load_shared_between_blocks(x + label) - high);
+    const double sum = row.sum_of_exponentials(high);
+    const float total = float(sum), log_sum = float(LAMINA_MATH(log)(sum));
+    const float of_label = label < int(kWarp) ? shuffle(row.own, unsigned(label)) : row.from_device(int(label));
+    row.store(probabilities + (long long)r * s.n, [&](float v) { return scalar::exp(v - high) / total; });
+    if (lane() == 0) losses[r] = log_sum - (of_label - high);
   }
   return good;
 }

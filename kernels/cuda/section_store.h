@@ -1,13 +1,12 @@
-// The warp of a chain (section_chain.h) that has rows: brings the first product's or takes what another block hands, stores results, and
-// hands them on.
+// The warp of a chain of few rows (section_chain.h) that has them: brings the first product's or takes what another block hands, stores
+// results, and hands them on.
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_fetch.h"
 
 namespace lamina::kernels::cuda::resident {
 
-// Of a link that stores 64 columns of R rows, from the next barrier on. A lane has two neighbouring columns.
-template <int R>
+// Of a link that stores 64 columns of all rows, from the next barrier on. A lane has two neighbouring columns.
 struct WholeRows {
   const float* from;
   float* to;
@@ -20,89 +19,81 @@ struct WholeRows {
   }
   LAMINA_DEVICE void store(const ChainMemory& memory) const {
     const bool hands = handed && memory.tells();
-    Two values[R];
+    Two values[kFewRows];
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) values[r] = two_in_order(from + r * kMostWidth);
+    for (int r = 0; r < kFewRows; ++r) values[r] = two_in_order(from + r * kMostWidth);
     if (hands) {
       LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) {
+      for (int r = 0; r < kFewRows; ++r) {
         LAMINA_UNROLL
         for (int c = 0; c < 2; ++c) store_marked(handed + r * kPiece + c, values[r].v[c]);
       }
     }
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) put_two(to + r * kPiece, values[r]);
+    for (int r = 0; r < kFewRows; ++r) put_two(to + r * kPiece, values[r]);
   }
 };
 // Of any piece. handed: the section's handed numbers.
-template <int R>
 LAMINA_DEVICE void store_rows(const ChainMemory& memory, const Pieces& p, unsigned long long* handed) {
   const Link& link = p.at();
   const int first = p.group * kPiece + int(lane()), count = p.outer - p.group * kPiece, in_pass = p.rows();
   const float* from = memory.rows(p.side ^ 1) + first;
   float* to = link.y + (long long)p.row * p.outer + first;
   constexpr int kTimes = kPiece / int(kWarp);
-  float values[R][kTimes];
+  float values[kFewRows][kTimes];
   LAMINA_UNROLL
-  for (int r = 0; r < R; ++r) {
+  for (int r = 0; r < kFewRows; ++r) {
     LAMINA_UNROLL
     for (int i = 0; i < kTimes; ++i) values[r][i] = from[r * kMostWidth + i * int(kWarp)];
   }
   if (link.hands >= 0 && memory.tells()) {
     handed += link.hands + (p.row * p.outer + first);
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < kFewRows; ++r) {
       LAMINA_UNROLL
       for (int i = 0; i < kTimes; ++i)
         if (int(lane()) + i * int(kWarp) < count && r < in_pass) store_marked(handed + r * p.outer + i * int(kWarp), values[r][i]);
     }
   }
   LAMINA_UNROLL
-  for (int r = 0; r < R; ++r, to += p.outer) {
+  for (int r = 0; r < kFewRows; ++r, to += p.outer) {
     LAMINA_UNROLL
     for (int i = 0; i < kTimes; ++i)
       if (int(lane()) + i * int(kWarp) < count && r < in_pass) to[i * int(kWarp)] = values[r][i];
   }
 }
 
-// Up to `most` links from p on, as long as each stores 64 columns of R rows, and another one follows: what the loop below does, with less
-// to decide. A turn of this warp must not take longer than one of those that multiply. Returns how many.
-template <int R>
-LAMINA_DEVICE unsigned store_whole(const ChainMemory& memory, Pieces& p, unsigned most, Done& done, unsigned long long* handed) {
-  if (p.rows() < R) return 0;
-  const unsigned left = unsigned(p.count - 1 - p.link);
-  most = most < left ? most : left;
-  const bool last_pass = p.last_pass();
-  unsigned stored = 0;
-  for (; stored < most && (p.at().flags & Link::stores_whole) != 0; ++stored) {
-    const WholeRows<R> rows(memory, p, handed);
-    ++p.link, p.side ^= 1, ++done.pieces, done.links += last_pass;
+// Links from p on, as long as each stores 64 columns of all rows, and another one follows: what the loop below does, with less to decide. A
+// turn of this warp must not take longer than one of those that multiply.
+LAMINA_DEVICE void store_whole(const ChainMemory& memory, Pieces& p, Done& done, unsigned long long* handed) {
+  if (p.rows() < kFewRows) return;
+  while (p.link + 1 < p.count && (p.at().flags & Link::stores_whole) != 0) {
+    const WholeRows rows(memory, p, handed);
+    ++p.link, p.side ^= 1, ++done.pieces, ++done.links;
     meet();
     rows.store(memory);
     tell_in_block(memory.done(), done.both());
   }
   p.look();
-  return stored;
 }
 
 // The first product's rows, as another block hands them from `handed` on; 0 where there are no more.
-template <int R>
 LAMINA_DEVICE void take_rows(const Block& b, const ChainMemory& memory, const unsigned long long* handed, float* rows, int in_pass,
                              int width) {
   constexpr int kTimes = kPiece / int(kWarp);
   for (int chunk = 0; chunk < width; chunk += kPiece) {
     const auto column = [&](int i) { return chunk + i * int(kWarp) + int(lane()); };
-    unsigned long long values[R][kTimes];
+    unsigned long long values[kFewRows][kTimes];
     for (unsigned polls = 0;; ++polls) {
       // All loads first: a test of one before the next is asked for would take the way to the L2 cache once more.
       LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) {
+      for (int r = 0; r < kFewRows; ++r) {
         LAMINA_UNROLL
         for (int i = 0; i < kTimes; ++i) values[r][i] = load_marked(handed + least(r, in_pass - 1) * width + least(column(i), width - 1));
       }
       bool are_there = true;
       LAMINA_UNROLL
-      for (int r = 0; r < R; ++r) {
+      for (int r = 0; r < kFewRows; ++r) {
         LAMINA_UNROLL
         for (int i = 0; i < kTimes; ++i) are_there = are_there && has_mark(values[r][i]);
       }
@@ -113,7 +104,7 @@ LAMINA_DEVICE void take_rows(const Block& b, const ChainMemory& memory, const un
       }
     }
     LAMINA_UNROLL
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < kFewRows; ++r) {
       LAMINA_UNROLL
       for (int i = 0; i < kTimes; ++i) rows[r * kMostWidth + column(i)] = r < in_pass && column(i) < width ? without_mark(values[r][i]) : 0;
     }
@@ -125,43 +116,47 @@ LAMINA_DEVICE void remove_marks(unsigned long long* handed, int count) {
     if (!makes(Mistake::leaves_marks)) remove_mark(handed + i);
 }
 
+// Behind the waits of a chain that began early.
+LAMINA_DEVICE void wait_for_rows(const Block& b, const ChainMemory& memory) {
+  if (!b.step().early || makes(Mistake::takes_rows_early)) return;
+  if (!wait_for_others(b, b.step().first_wait, b.step().waits, int(lane()), int(kWarp))) atomic_or(memory.word(ChainMemory::kStopped), 1u);
+  sync_warp();
+}
+// By one lane: the link's last piece is done.
+LAMINA_DEVICE void end_link(const Block& b, const Pieces& p, bool last_model) {
+  clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());
+}
+
 // Brings the first product's rows, a few pieces ahead, and stores results. Tells which places of the ring are free again, and which results
 // are stored.
-template <int R>
-LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, unsigned in_pass,
-                             bool last_model) {
+LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, bool last_model) {
   const bool timed = b.launch().clock != nullptr;
   const unsigned long long since = timed ? cycles() : 0;
   const bool early = b.step().early != 0, takes = b.step().takes >= 0;
   unsigned long long* const handed = b.handed();
-  // The first product's pieces, in all passes. A group of copies for each, and two more, as long as there are some.
+  // The first product's pieces. A group of copies for each, and two more.
   constexpr unsigned kAhead = kFirstRows - 1;
-  Pieces coming(memory.links(), 1, R, {p.row, p.rows_end});
+  Pieces coming(memory.links(), 1, kFewRows, {p.row, p.rows_end});
   const unsigned of_first = takes ? 0 : unsigned(pieces_of(p.inner, p.outer));
-  unsigned number = 0, pass = 0;  // of the piece that is asked for, and of its pass's first
+  unsigned number = 0;  // of the piece that is asked for
   const auto ask = [&] {
-    const bool some = number - pass < of_first + kAhead - 1;
+    const bool some = number < of_first + kAhead - 1;
     if (some) [[unlikely]] {
-      if (number - pass < of_first && coming.some()) {
-        bring_rows<R>(coming, first_rows, memory.shared + ChainMemory::first_rows(int(number)));
+      if (coming.some()) {
+        bring_rows(coming, first_rows, memory.shared + ChainMemory::first_rows(int(number)));
         coming.go_on();
       }
       commit_copies();
+      ++number;
     }
-    if (++number - pass == in_pass) pass = number;
     return some;
   };
-  if (early && !makes(Mistake::takes_rows_early)) {
-    if (!wait_for_others(b, b.step().first_wait, b.step().waits, int(lane()), int(kWarp)))
-      atomic_or(memory.word(ChainMemory::kStopped), 1u);
-    sync_warp();
-  }
+  wait_for_rows(b, memory);
   if (takes) {
     unsigned long long* const taken = handed + (b.step().takes + p.row * p.inner);
-    take_rows<R>(b, memory, taken, memory.rows(p.side), p.rows(), p.inner);
+    take_rows(b, memory, taken, memory.rows(p.side), p.rows(), p.inner);
     meet();
     remove_marks(taken, p.rows() * p.inner);
-    number = kAhead;
   } else {
     LAMINA_ROLLED
     for (unsigned i = 0; i < kAhead; ++i) ask();
@@ -171,25 +166,21 @@ LAMINA_DEVICE void have_rows(const Block& b, const ChainMemory& memory, Pieces p
   if (timed && lane() == 0 && (early || takes)) clock_waited(b, since);
   Done done{0, 0};
   for (; p.some(); p.go_on()) {
-    if (number - pass >= of_first + kAhead - 1 && !timed) {
-      number += store_whole<R>(memory, p, in_pass - (number - pass), done, handed);
-      if (number - pass == in_pass) pass = number;
-    }
-    if (ask()) [[unlikely]]
+    if (!timed && (takes || number == of_first + kAhead - 1)) store_whole(memory, p, done, handed);
+    if (!takes && ask()) [[unlikely]]
       wait_copies<kAhead - 1>();
-    const bool is_whole = p.rows() == R && (p.at().flags & Link::stores_whole) != 0;
-    const WholeRows<R> rows(memory, p, handed);
+    const bool is_whole = p.rows() == kFewRows && (p.at().flags & Link::stores_whole) != 0;
+    const WholeRows rows(memory, p, handed);
     if (!makes(Mistake::stores_early)) meet();
     ++done.pieces;
     if (p.ends_sums()) {
       if (is_whole)
         rows.store(memory);
       else
-        store_rows<R>(memory, p, handed);
+        store_rows(memory, p, handed);
       if (p.ends_link()) {
-        if (timed && lane() == 0)
-          clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());
-        done.links += p.last_pass();
+        if (timed && lane() == 0) end_link(b, p, last_model);
+        ++done.links;
       }
     }
     tell_in_block(memory.done(), done.both());

@@ -10,14 +10,18 @@
 namespace lamina::section {
 
 inline constexpr int kBlockThreads = 256;
-inline constexpr int kMostBlockWidth = 256;                    // n of a dense step
-inline constexpr int kMostBases = 1000;                        // their addresses are launch arguments, which are limited to 32 KB
-inline constexpr int kRowsPerSpine = 2;                        // batch rows per spine block (blocks.h), for small batches
-inline constexpr int kPiecesOfSet = 20;                        // of weights: forward, for each set of spines (blocks.h), about
-inline constexpr int kPiece = 64;                              // most sums, and most terms of a sum, in a piece of weights of a chain
-inline constexpr int kMostLinks = 128;                         // products that a block runs as one chain (chains.h)
-inline constexpr int kFewRowsInPass = 2, kMostRowsInPass = 4;  // batch rows that a chain takes at once: a form of the kernel for each
-inline constexpr int kUpdateRows = 32, kUpdateColumns = 64;    // of weights, that a block updates at once
+inline constexpr int kMostBlockWidth = 256;  // n of a dense step
+inline constexpr int kMostBases = 1000;      // their addresses are launch arguments, which are limited to 32 KB
+inline constexpr int kRowsPerSpine = 2;      // batch rows per spine block (blocks.h), for small batches
+inline constexpr int kPiecesOfSet = 20;      // of weights: forward, for each set of spines (blocks.h), about
+inline constexpr int kPiece = 64;            // most sums, and most terms of a sum, in a piece of weights of a chain
+inline constexpr int kMostLinks = 128;       // products that a block runs as one chain (chains.h)
+// Batch rows that a chain takes at once: up to two in one form of the kernel; in the other one, up to 20, in four groups.
+inline constexpr int kFewRowsInPass = 2, kRowGroups = 4, kMostRowsInPass = 20;
+// Passes over a block's rows, if they are many, and the rows that each group has of a pass: 1, 3 or 5.
+LAMINA_SCALAR constexpr int passes_of(int rows) { return (rows + kMostRowsInPass - 1) / kMostRowsInPass; }
+LAMINA_SCALAR constexpr int rows_of_group(int in_pass) { return in_pass <= kRowGroups ? 1 : in_pass <= 3 * kRowGroups ? 3 : 5; }
+inline constexpr int kUpdateRows = 32, kUpdateColumns = 64;  // of weights, that a block updates at once
 // Limits of loops and branches in a section: their state is in each block's shared memory.
 inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
 

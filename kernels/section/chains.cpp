@@ -5,11 +5,13 @@
 namespace lamina::section {
 namespace {
 
+// Of a block.
+int most_rows(const BlockStep& s) {
+  return s.partition == Partition::models || s.partition == Partition::one ? s.rows : (s.rows + s.blocks - 1) / s.blocks;
+}
 // Whether a block has all rows and models of the step at once.
 bool is_one_pass(const BlockStep& s) {
-  const bool by_models = s.partition == Partition::models;
-  const int rows = by_models || s.partition == Partition::one ? s.rows : (s.rows + s.blocks - 1) / s.blocks;
-  return rows <= kMostRowsInPass && (!by_models || s.replicas <= s.blocks);
+  return most_rows(s) <= kMostRowsInPass && (s.partition != Partition::models || s.replicas <= s.blocks);
 }
 
 int width_before(const BlockStep& s) { return s.kind == StepKind::dense ? s.k : s.n; }
@@ -60,8 +62,9 @@ LinkOf link_of(const Table& table, const Step& s) {
 
 bool hands_rows(const Flat& flat, const BlockStep& from, const BlockStep& to) {
   return from.link != LinkKind::none && is_product(to.kind) && from.partition == to.partition && from.partition != Partition::models &&
-         from.rows == to.rows && from.blocks == to.blocks && from.run == to.run && from.first_block != to.first_block && is_one_pass(to) &&
-         !is_empty(from) && !is_empty(to) && width_before(to) <= kMostBlockWidth && continues(flat, from, to);
+         from.rows == to.rows && from.blocks == to.blocks && from.run == to.run && from.first_block != to.first_block &&
+         most_rows(to) <= kFewRowsInPass && !is_empty(from) && !is_empty(to) && width_before(to) <= kMostBlockWidth &&
+         continues(flat, from, to);
 }
 
 const char* why_not_next(const Flat& flat, const BlockStep* steps, const BlockWait* waits, const std::vector<int>& chain, int number) {

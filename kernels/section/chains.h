@@ -18,8 +18,7 @@ LinkOf link_of(const Table& table, const Step& step);
 
 // Elements of a row of the link's result.
 inline int width_behind(const BlockStep& s) { return s.kind == StepKind::dense_grad_input ? s.k : s.n; }
-// Whether the second step's first input is the first one's result, for each block the rows that its counterpart has made, which a chain
-// takes all at once.
+// Whether the second step's first input is the first one's result, for each block the few rows that its counterpart has made.
 bool hands_rows(const Flat& flat, const BlockStep& from, const BlockStep& to);
 // Why the step cannot be the next of the chain; null if it can. steps, waits: of the plan; chain: numbers of its steps so far.
 const char* why_not_next(const Flat& flat, const BlockStep* steps, const BlockWait* waits, const std::vector<int>& chain, int number);

@@ -21,8 +21,8 @@ a barrier have a fixed cost. With --warps N the same N warps run in step, spread
 
 Not in the model: what other warps do, waiting for them at barriers, conflicts of register banks and shared memory banks, misses of the instruction cache, L1
 hits of global loads (all are L2 hits; --set l2=41 shows the other end), and the bodies of called functions. A load from shared memory of 64 or 128
-bits takes 2 or 4 cycles of the pipe unless it is named by --broadcast: one address for all lanes. So an account compares versions of a kernel; it does not
-predict times. Encoding and issue follow Jia et al. (arXiv 1804.06826) and Huerta et al. (arXiv 2503.20481).
+bits takes 2 or 4 cycles of the pipe; 1 if it is named by --broadcast, one address for all lanes; and half as many if it is named by --halved, where neighbouring
+lanes have the same address. So an account compares versions of a kernel; it does not predict times. Encoding and issue follow Jia et al. (arXiv 1804.06826) and Huerta et al. (arXiv 2503.20481).
 """
 import argparse
 import collections
@@ -190,15 +190,15 @@ def way(code, stops):
 
 # --- the model ---
 
-def wavefronts(x, broadcast):
+def wavefronts(x, broadcast, halved):
     """Cycles for which a warp's memory instruction takes the pipe, without bank conflicts: 128 bytes each."""
-    if opcode(x) not in ("LDS", "STS", "LDG", "STG", "LD", "ST", "LDGSTS") or is_at(x, broadcast):
-        return 1
     bits = re.search(r"\.(64|128)\b", x.name)
-    return int(bits[1]) // 32 if bits else 1
+    if not bits or opcode(x) not in ("LDS", "STS", "LDG", "STG", "LD", "ST", "LDGSTS") or is_at(x, broadcast):
+        return 1
+    return int(bits[1]) // (64 if is_at(x, halved) else 32)
 
 
-def issue_times(code, path, figures, warps, broadcast):
+def issue_times(code, path, figures, warps, broadcast, halved=frozenset()):
     """[(cycle, wait, reason, figure)] of the way's instructions: when it issues, how long after the one before, what it waited for, by which figure."""
     cycles = {name: figure.cycles for name, figure in figures.items()}
     slots = -(-warps // SCHEDULERS)
@@ -222,7 +222,7 @@ def issue_times(code, path, figures, warps, broadcast):
             if len(queue) >= cycles["queue length"] and queue[-cycles["queue length"]] > now:
                 now, reason, figure = queue[-cycles["queue length"]], "queue of memory instructions", "queue interval"
             leaves = max(now, pipe, queue[-1] + cycles["queue interval"] * slots if queue else 0)
-            taken = max(cycles["pipe interval"], wavefronts(x, broadcast)) * warps
+            taken = max(cycles["pipe interval"], wavefronts(x, broadcast, halved)) * warps
             pipe = leaves + taken
             queue.append(leaves)
             done, read = leaves + taken - 1 + cycles[latency], leaves + cycles["operands"]
@@ -265,11 +265,11 @@ def static_account(code, parts):
             "by part": collections.Counter(part_of(x, parts) for x in code)}
 
 
-def account(code, path, figures, *, parts=None, warps=1, broadcast=frozenset()):
+def account(code, path, figures, *, parts=None, warps=1, broadcast=frozenset(), halved=frozenset()):
     """The cycles of a way from the issue of its first instruction to that of its last, and the instructions after the first: by source line, part, reason."""
     turns = 2 if path[0] == path[-1] else 1
     walked = path + path[1:] * (turns - 1)
-    times = issue_times(code, walked, figures, warps, broadcast)
+    times = issue_times(code, walked, figures, warps, broadcast, halved)
     found = {"cycles": times[-1][0] - times[-len(path)][0], "instructions": len(path) - 1, "assumed": 0, "trace": []}
     tables = {name: collections.Counter() for name in ("by line", "by part", "by reason", "by opcode", "instructions by part")}
     for i, (cycle, wait, reason, figure) in list(zip(walked, times))[1 - len(path):]:
@@ -317,15 +317,16 @@ def places(parts, code):
     return {name: lines_of(place or name, files) for name, _, place in (part.partition("=") for part in parts)}
 
 
-def count(cubin, stops, *, parts=(), warps=1, broadcast=(), changes=()):
-    """The account of a way of a Cubin. stops, parts ("NAME=PLACE") and broadcast (places) are texts as on the command line. Raises ValueError for those that
+def count(cubin, stops, *, parts=(), warps=1, broadcast=(), halved=(), changes=()):
+    """The account of a way of a Cubin. stops, parts ("NAME=PLACE"), broadcast and halved (places) are texts as on the command line. Raises ValueError for those that
     do not fit the kernel."""
     figures = latencies(cubin.architecture, changes)
     if figures is None:
         raise ValueError(f"{cubin.architecture}: its latencies have no published source, so cycles cannot be counted. "
                          "Fix: leave the way out, or take sm_80 or sm_90a")
     path = way(cubin.code, stops_of(stops, cubin.code))
-    return account(cubin.code, path, figures, parts=places(parts, cubin.code), warps=warps, broadcast=set().union(*places(broadcast, cubin.code).values()))
+    lines = [set().union(*places(texts, cubin.code).values()) for texts in (broadcast, halved)]
+    return account(cubin.code, path, figures, parts=places(parts, cubin.code), warps=warps, broadcast=lines[0], halved=lines[1])
 
 
 def main():
@@ -337,6 +338,7 @@ def main():
     parser.add_argument("--part", nargs="+", default=[], metavar="NAME=PLACE", help="an instruction belongs to the first part that has it")
     parser.add_argument("--warps", type=int, default=1)
     parser.add_argument("--broadcast", nargs="+", default=[], metavar="PLACE")
+    parser.add_argument("--halved", nargs="+", default=[], metavar="PLACE")
     parser.add_argument("--set", nargs="+", default=[], metavar="FIGURE=CYCLES")
     parser.add_argument("--lines", type=int, default=20, help="rows of the table of source lines")
     parser.add_argument("--trace", action="store_true", help="every instruction of the way: its cycle, its wait and the reason")
@@ -346,7 +348,7 @@ def main():
     try:
         cubin = Cubin(given.file, given.kernel, given.arch)
         if given.way:
-            found = count(cubin, given.way, parts=given.part, warps=given.warps, broadcast=given.broadcast, changes=given.set)
+            found = count(cubin, given.way, parts=given.part, warps=given.warps, broadcast=given.broadcast, halved=given.halved, changes=given.set)
         else:
             found = static_account(cubin.code, places(given.part, cubin.code))
     except (ValueError, Missing) as problem:

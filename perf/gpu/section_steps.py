@@ -4,9 +4,10 @@
   section_steps.py [LIBRARY] [--arch sm_90a] [other options of cycles.py]
 
 forward, gradient  a turn of the two warps that multiply, in the middle of a chain, from barrier to barrier
-more rows          such a turn forward with four rows
 dropout            such a turn of a dropout, which multiplies no weights
-stores             such a turn of the warp that stores the results of two rows, whose stores for another block are predicated; more stores: of four
+stores             such a turn of the warp that stores the results of two rows, whose stores for another block are predicated
+20 rows            a turn of the four warps that multiply together for many rows, forward; 12 rows, 4 rows; 20 rows back, ...: of the gradient
+stores of 20 rows  such a turn of the warp that stores their results
 hands              from the barrier until two rows are handed to other blocks; takes: from loads that see such rows until the barrier behind which they are multiplied
 weights            meanwhile, of the other two: the next piece's weights to registers; weights back: of the gradient
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
@@ -22,6 +23,7 @@ loss gradient      a loss's gradient, of 10 classes: one row for each warp
 fetch              a turn of the warps that fetch weights, in the middle of a chain
 """
 import os
+import re
 import subprocess
 import sys
 
@@ -31,7 +33,6 @@ LIBRARY = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "python"
 # The chain's roles are a function of their own. There nvdisasm is right about the line of an instruction, but not about where that was inlined.
 TURN = 'BAR@device_gpu.h:"n"(barrier), "n"(threads)'
 PRODUCTS = "FFMA*128@device_gpu.h:return __fmaf_rn(a, b, c);"  # of two rows
-OF_MORE_ROWS = PRODUCTS.replace("128", "256")
 OF_COLUMN = "four.h:asm volatile(\"ld.volatile.shared.f32 %0"
 RESULTS = "section_chain.h:y[r * kMostWidth] = gradient"
 STORED = "section_store.h:put_two(to + r * kPiece, values[r]);"
@@ -42,6 +43,13 @@ def update_of(own):
     """The stops of an update of 8 * own rows of weights, a function of its own, for a batch of 20."""
     return ["LDS@section_update.h:const bool by_models", f"LDG*{own // 4 + 2}@section_update.h:batch.load(o, 0, rows, column0);",
             f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!has_bias || with_tiles || columns.begin > 0) return;"]
+
+
+def of_many(rows, back):
+    """The stops of a turn with so many rows of each group."""
+    sides = "sides[r].v[c] = load_shared" if back else "sides[0].v[c] = load_shared"
+    return [TURN, f"LDG*{2 * rows if back else 2}@section_many.h:{sides}", f"FFMA*{128 * rows}@device_gpu.h:return __fmaf_rn(a, b, c);",
+            "activations.h:return y > 0 ? dy : T(0);" if back else "FADD@section_many.h:put(r, c, gradient ? scalar", TURN]
 
 
 PROGRAM, INPUTS = "section_code.h:const int *w = words() + section::kCodeHeader", "section_code.h:v[e] = load_shared_between_blocks("
@@ -65,33 +73,33 @@ ON_EIGHT = " on 8 warps"
 FETCHED = "section_fetch.h:if (brought > 2) tell_in_block(arrived, brought - 2);"
 WEIGHTS = "LDGSTS*16@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLeading"
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
-        "more rows": [TURN, OF_MORE_ROWS, f"FADD*4@{RESULTS}", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
-        "stores": [TURN, "STG*4@section_store.h:store_marked(handed + r * kPiece + c", f"ST*2@{STORED}", TURN], "more stores": [TURN, f"ST*4@{STORED}", TURN],
+        "stores": [TURN, "STG*4@section_store.h:store_marked(handed + r * kPiece + c", f"ST*2@{STORED}", TURN],
         "hands": [TURN, "STG*4@section_store.h:store_marked(handed + r * kPiece + c"],
         "takes": ["LDG*4@section_store.h:values[r][i] = load_marked(", "STS*4@section_store.h:rows[r * kMostWidth + column(i)] = r < in_pass", TURN],
         "weights": [TURN, f"LDS*64@{OF_COLUMN}", TURN], "weights back": [TURN, "LDS*16@four.h:four_in_order()", TURN],
         "dropout": [TURN, "section_chain.h:for (int r = 0; r < R; ++r) sums[r] = x[r", "section_pieces.h:if (kind == LinkKind::dropout) return side", TURN],
         "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
-        "known chain": [OVER, "CALL@section_chain.h:run_roles<few ? kFewRows : kMostRows, back>("],
+        "known chain": [OVER, "CALL@section_chain.h:run_roles<few, back>("],
         "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, FETCHED],
         "fetch": [FETCHED, WEIGHTS, FETCHED],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],
-        "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "section_rows.h:const float high = highest(x, s.n);",
-                 "DADD*10@section_rows.h:const double sum = exponentials(x, p, s.n, high);", "section_rows.h:if (lane() == 0) losses[r] = float(", OVER],
+        "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "LDG@section_rows.h:const WarpRow row(logits", "LDG@section_rows.h:const long long label = label_at(",
+                 "DADD*10@section_rows.h:for (int k = 0; k < count; ++k) sum += shuffle(e", "section_rows.h:row.store(probabilities", "section_rows.h:if (lane() == 0) losses[r] = log_sum", OVER],
         "loss gradient": [*(f"section_rows.h:{line}" for line in ("const int* labels = b.in<const int>(s, 0);", "const int* classes", "const float* p = b.in<const float>(s, 2);",
                                                                   "const float factor", "const int label = load")),
                           "ST@section_rows.h:y[at] = (load_shared", "RET@section_rows.h:loss_gradient()"],
+        "stores of 20 rows": [TURN, "ST*20@section_many.h:put_two(to, values);", TURN], **{f"{4 * r} rows{back}": of_many(r, back) for r in (5, 3, 1) for back in ("", " back")},
         "update": update_of(4), "whole update": update_of(8), **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
 OF_TURN = {"warps": 4, "broadcast": [ROWS]}  # a pair; and for the pipe to shared memory the other one, which loads weights
-OF_LONG_TURN = {"warps": 3, "broadcast": [ROWS]}
+OF_MANY = {"warps": 4, "halved": [ROWS, "four.h:two_in_order()", "four.h:four_in_order()", "section_pieces.h:LAMINA_DEVICE ManyTask task(int of_place)"]}
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
-OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "gradient"], OF_TURN), "more rows": OF_LONG_TURN, **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "gradient"], OF_TURN), **dict.fromkeys([name for name in WAYS if re.match("[0-9]+ rows", name)], OF_MANY), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
            "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step<of_ranks>(b, s)) break;", "chain=section_chain.h:run_chain()"]
-PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "more rows", "gradient"], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:copy_weights()", "task=section_pieces.h:task_of()"]),
+PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "gradient", *(name for name in WAYS if re.match("[0-9]+ rows", name))], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:copy_weights()", "task=section_pieces.h:Task task_of(const Pieces& p, const Link& link, unsigned number, int rows_of) {"]),
          **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.
 STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
@@ -104,7 +112,7 @@ if __name__ == "__main__":
     for name, way in WAYS.items():
         print(f"--- {name}", flush=True)
         options = OPTIONS[name]
-        given = ["--warps", str(options.get("warps", 1)), *(word for place in options.get("broadcast", ()) for word in ("--broadcast", place))]
+        given = ["--warps", str(options.get("warps", 1)), *(word for kind in ("broadcast", "halved") if kind in options for word in (f"--{kind}", *options[kind]))]
         done = subprocess.run([sys.executable, os.path.join(HERE, "cycles.py"), library, "section_kernel", "--way", *way, "--part", *PARTS[name], *given, *arguments])
         if done.returncode != 0:
             sys.exit(done.returncode)

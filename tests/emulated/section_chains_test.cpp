@@ -63,6 +63,24 @@ TEST(Section, SetsOfBlocksRelayRows) {
   }
 }
 
+// A block with many rows: each form of its chain, one pass and several, with many places for weights and with a single one.
+TEST(Section, AChainTakesAnyNumberOfRows) {
+  for (const int rows : {3, 4, 5, 12, 13, 20, 21, 27})
+    for (const unsigned bytes : {227u * 1024, 99u * 1024}) {
+      SCOPED_TRACE(cat(rows, " rows, ", bytes, " bytes"));
+      Trial trial(relays(rows, 70));
+      const auto planned = trial.plan(1);
+      EXPECT_TRUE(std::any_of(planned->plan.steps.begin(), planned->plan.steps.end(), [](const auto& s) { return s.chain == 4; }))
+          << section::print(planned->plan);
+      trial.run_cpu();
+      const auto want = trial.results();
+      emulation::settings().shared_bytes = bytes;
+      trial.run_blocks(*planned);
+      emulation::settings() = {};
+      EXPECT_LE(difference(want, trial.results()), 2e-6) << section::print(planned->plan);
+    }
+}
+
 // A launch that is stopped leaves rows that nobody takes. The next one begins without them.
 TEST(Section, AStoppedLaunchLeavesNoRowsForTheNext) {
   Trial trial(relays(3, 200));
@@ -243,6 +261,9 @@ TEST(Section, EveryMistakeOfARoleIsFound) {
     return s.link == section::LinkKind::product && s.chain == 0 && s.waits > 0;
   })) << section::print(other.plan(6)->plan);
   EXPECT_NE(found(other, Mistake::fetches_before), "");
+  Trial of_many(relays(13, 70));  // by one block, in one pass of four rows for each group
+  for (Mistake mistake : {Mistake::meets_early, Mistake::brings_late, Mistake::stores_early, Mistake::overtakes})
+    EXPECT_NE(found(of_many, mistake, 1), "") << "many rows, mistake " << int(mistake);
   Trial relayed(relays(3, 200));
   for (Mistake mistake : {Mistake::overtakes, Mistake::takes_rows_early, Mistake::leaves_marks})
     EXPECT_NE(found(relayed, mistake, 9), "") << "mistake " << int(mistake);

@@ -61,7 +61,7 @@ def counted(code, *stops, **options):
 
 def starts(code, **options):
     """Cycle at which each instruction of straight code issues."""
-    times = cycles.issue_times(code, list(range(len(code))), FIGURES, options.get("warps", 1), options.get("broadcast", frozenset()))
+    times = cycles.issue_times(code, list(range(len(code))), FIGURES, options.get("warps", 1), *(options.get(kind, frozenset()) for kind in ("broadcast", "halved")))
     return [cycle for cycle, _, _, _ in times]
 
 
@@ -176,12 +176,13 @@ def test_a_unit_takes_instructions_at_its_rate_and_warps_share_it(architecture, 
         assert times[-1][0] == 9 * rate * shares
 
 
-def test_wide_shared_loads_take_the_pipe_for_128_bytes_a_cycle_unless_they_are_one_address():
+def test_wide_shared_loads_take_the_pipe_for_128_bytes_a_cycle_unless_lanes_have_one_address():
     code = code_of(*(row("LDS.128 R0, [R4]", line=7) for _ in range(40)), row("LDS R0, [R4]", writes=0), row("FADD R0, R0, R0", waits=[0]))
     each = {warps: (starts(code, warps=warps)[38] - starts(code, warps=warps)[28]) / 10 for warps in (1, 2, 4, 8)}
     assert each == {1: 4, 2: 8, 4: 16, 8: 32}
     alike = frozenset({("a.cu", 7)})
     assert [(starts(code, warps=w, broadcast=alike)[38] - starts(code, warps=w, broadcast=alike)[28]) / 10 for w in (1, 4, 8)] == [4, 4, 8]
+    assert [(starts(code, warps=w, halved=alike)[38] - starts(code, warps=w, halved=alike)[28]) / 10 for w in (1, 4, 8)] == [4, 8, 16]
 
 
 def test_barriers_and_taken_branches_cost_their_figures():
