@@ -44,14 +44,14 @@ constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to 
 // A chain's pieces of weights, 64 x 64. Fetching one takes kFetchCycles, or more where each block reads other weights (in an ensemble of
 // 100 models); they were measured when a piece took 840 or 2,350 cycles, most of it to fetch. The products of one on its rows take
 // kPieceCycles or more, and cycles_of_many() with many rows, of which a group has 1, 3 or 5: not measured, but counted (351 forward, 346
-// back; up to 737, 1,076 and 1,466) and rounded up. The start of a chain until its first piece is there, and of one that has more links
+// back; up to 735, 1,076 and 1,467) and rounded up. The start of a chain until its first piece is there, and of one that has more links
 // than one warp finds at once. Rows from other blocks, from the word that tells of them on.
 constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 370;
 constexpr double cycles_of_many(int rows_of_group) { return rows_of_group == 1 ? 780 : rows_of_group == 3 ? 1130 : 1540; }
 constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650;
 // From rows that a block has made until they are another's: 574 in a trial on an H200, of which 107 are counted for its instructions. The
-// kernel's are counted at 133 until the store, and 97 from the load on.
-constexpr double kHandedCycles = 574 - 107 + 133 + 97;
+// kernel's are counted at 134 until the store, and 98 from the load on.
+constexpr double kHandedCycles = 574 - 107 + 134 + 98;
 constexpr double kStepCycles = 2970, kLossCycles = 3960;  // a step without its own work
 constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.

@@ -1,6 +1,6 @@
-// A chain (section_chain.h) of many rows: of a block that has more than kFewRows, as for a model of an ensemble. There the number of products is
-// what takes the time. So all computing warps multiply the same piece, on up to 20 rows: a thread has two columns of R rows, and a number
-// from shared memory serves several products. The rows lie where the ring has its last places.
+// A chain (section_chain.h) of many rows: of a block that has more than kFewRows, as for a model of an ensemble. There the number of
+// products is what takes the time. So all computing warps multiply the same piece, on up to 20 rows: a thread has two columns of R rows,
+// and a number from shared memory serves several products. The rows lie where the ring has its last places.
 #pragma once
 #include "kernels/cuda/section_store.h"
 
@@ -84,7 +84,7 @@ LAMINA_CALLED void compute_many(int chain, int links, int places, int thread) {
     const float* const x = memory.shared + task.x + own.row * task.leading;
     const bool is_column[2] = {own.column < task.columns, own.column + kApart < task.columns};
     const long long element = (long long)own.row * task.outer + own.column;  // in the device's memory, from the piece's first one
-    Two sides[R] = {};  // of a bias only the first
+    Two sides[R] = {};                                                       // of a bias only the first
     const auto read_sides = [&] {
       const bool reads = (task.flags & ManyTask::reads_sides) != 0;
       const float* from = task.side + element;

@@ -107,7 +107,7 @@ LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
 LAMINA_CALLED void loss_gradient(char* const* at, int current, int model) {
   Block b(at, nullptr, 0);
   b.current = current, b.model = model;
-  const BlockStep& s = b.step();
+  const BlockStep s = b.step();  // all of it with one wait
   const int* labels = b.in<const int>(s, 0);
   const int* classes = b.in<const int>(s, 1);
   const float* p = b.in<const float>(s, 2);

@@ -225,7 +225,7 @@ template <bool of_ranks>
 LAMINA_CALLED void update(char* const* at, int current, int model) {
   Block b(at, nullptr, 0);
   b.current = current, b.model = model;
-  const BlockStep& s = b.step();
+  const BlockStep s = b.step();  // all of it with one wait
   const bool by_models = s.partition == Partition::models;
   const int number = by_models ? 0 : int(block_index()) - s.first_block, parts = by_models ? 1 : section::parts_of(s),
             part = s.neighbours == 1 ? number : number / s.neighbours;

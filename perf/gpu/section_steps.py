@@ -41,7 +41,7 @@ OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
 def update_of(own):
     """The stops of an update of 8 * own rows of weights, a function of its own, for a batch of 20."""
-    return ["LDS@section_update.h:const bool by_models", f"LDG*{own // 4 + 2}@section_update.h:batch.load(o, 0, rows, column0);",
+    return ["LDS@section_update.h:const BlockStep s = b.step();", f"LDG*{own // 4 + 2}@section_update.h:batch.load(o, 0, rows, column0);",
             f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!has_bias || with_tiles || columns.begin > 0) return;"]
 
 

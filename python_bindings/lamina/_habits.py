@@ -8,6 +8,7 @@ _TAPE = "tape.gradient(loss, variables), with lm.GradientTape() around the compu
 _NO_ZEROS = "leave it out: each tape gives new gradients"
 # a name that the class does not have -> what to write
 TENSOR = {
+    "assign": "v.assign(v.at[index].set(value)), where x is v[index]", "assign_add": "v.assign(v.at[index].add(value)), where x is v[index]", "assign_sub": "v.assign(v.at[index].add(-value)), where x is v[index]",
     "backward": _TAPE, "block_until_ready": "lm.synchronize()", "byte": "x.astype(lm.uint8)", "bfloat16": "x.astype(lm.bfloat16)", "bool": "x.astype(lm.bool)", "clone": _SAME, "contiguous": _SAME, "copy": _SAME,
     "cpu": 'x.to("cpu:0"), or x.numpy()', "cuda": 'x.to("gpu:0")', "data": _SAME, "detach": "lm.stop_gradient(x)", "dim": "x.ndim", "double": "x.astype(lm.float64)", "element_size": "x.dtype.itemsize",
     "eval": "x.numpy()", "expand": "lm.broadcast_to(x, shape)", "expand_as": "lm.broadcast_to(x, y.shape)", "float": "x.astype(lm.float32)", "gather": "lm.take_along_axis(x, indices, axis)",

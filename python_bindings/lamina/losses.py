@@ -46,6 +46,26 @@ def get(loss):
     return loss
 
 
+def _weighted_mean(losses, weights, what):
+    """The mean of losses [n] or [n, t, ...] times the weights of samples, [n] or [n, 1], or of their steps, [n, t]. `what` is in errors."""
+    if len(losses.shape) == 0:
+        raise errors.InvalidArgument(f"{what}: samples have weights, and the loss gives one number for all", why="each sample's loss is multiplied by its weight", fix="return one number per sample")
+    weights = _checked_weights(weights, losses, what)
+    rank = len(weights.shape)
+    return _core.mean((losses if len(losses.shape) == rank else _core.mean(losses, tuple(range(rank, len(losses.shape))))) * weights)
+
+
+def _checked_weights(weights, losses, what):
+    """The weights, [n] or [n, t], in the losses' dtype."""
+    given = weights = _core.astype(weights, losses.dtype)
+    while len(weights.shape) > 1 and weights.shape[-1] == 1:
+        weights = _core.squeeze(weights, -1)
+    if len(weights.shape) > len(losses.shape) or any(a != b and None not in (a, b) for a, b in zip(weights.shape, losses.shape)):
+        raise errors.InvalidArgument(f"{what}: sample_weight of shape {tuple(given.shape)} does not fit losses of shape {tuple(losses.shape)}", why="each sample, or each step of a sequence, has one weight",
+                                     fix="pass one for each row: [n]" if len(losses.shape) == 1 else "pass one for each row, [n], or for each step, [n, t]")
+    return weights
+
+
 TYPE_CHECKING = False
 if not TYPE_CHECKING:  # type checkers would take any name for one that there is
     __getattr__, __dir__ = _elsewhere.names_of("lm.losses", __all__)

@@ -184,18 +184,20 @@ void bind_losses(nb::module_& root) {
   nb::module_ m = root.def_submodule("losses");
   nb::class_<losses::Loss>(
       m, "Loss", nb::is_weak_referenceable(),
-      "The mean of a loss over samples: loss(y_true, y_pred). A class derived from it defines call(y_true, y_pred), the loss of "
-      "each sample.")
+      "The mean of a loss over samples: loss(y_true, y_pred), or of each loss times sample_weight, [n] or for the steps of sequences "
+      "[n, t]: loss(y_true, y_pred, sample_weight). A class derived from it defines call(y_true, y_pred), the loss of each sample.")
       .def("__init__", make_loss, nb::arg("name") = nb::none())
       .def_prop_ro("name", [](const losses::Loss& l) { return l.name(); })
       .def_prop_ro("_parameters", [](const losses::Loss& l) { return l.parameters(); })
       .def(
           "__call__",
-          [](nb::handle l, nb::handle y, nb::handle p) {
+          [](nb::handle l, nb::handle y, nb::handle p, nb::handle weights) -> nb::object {
+            if (!weights.is_none())
+              return nb::module_::import_("lamina.losses").attr("_weighted_mean")(to_python(per_sample(l, y, p)), weights, "Loss");
             return to_python(is_own(l) ? mean(Operand(per_sample(l, y, p), CallSite()))
                                        : instance<losses::Loss>(l)(to_operand(y), to_operand(p)));
           },
-          nb::arg("y_true"), nb::arg("y_pred"))
+          nb::arg("y_true"), nb::arg("y_pred"), nb::arg("sample_weight") = nb::none())
       .def(
           "per_sample", [](nb::handle l, nb::handle y, nb::handle p) { return to_python(per_sample(l, y, p)); }, nb::arg("y_true"),
           nb::arg("y_pred"), "The loss of each sample, over the last axis of the predictions: [..., c] -> [...].");

@@ -226,7 +226,13 @@ void bind_base(nb::module_& m) {
           [](const optim::Optimizer& o) {
             return o.schedule() ? to_python(o.current_learning_rate(CallSite())) : nb::cast(o.learning_rate());
           },
-          [](const optim::Optimizer& o, nb::handle rate) { o.learning_rate().assign(to_operand(rate)); },
+          [](const optim::Optimizer& o, nb::handle rate) {
+            if (nb::isinstance<optim::Schedule>(rate))
+              throw_type_error(cat(o.name(), ": a schedule cannot take the place of the learning rate"),
+                               "the graphs of steps read the rate from the Variable that the optimizer was made with",
+                               "make the optimizer with the schedule");
+            o.learning_rate().assign(to_operand(rate));
+          },
           nb::for_getter(nb::sig("def learning_rate(self, /) -> typing.Any")),
           nb::for_setter(nb::sig("def learning_rate(self, rate: object, /) -> None")),
           "A float32 Variable (of lm.per_model: stacked): assigning it changes later steps and traces nothing anew. Of a schedule, a "

@@ -182,6 +182,8 @@ def test_what_sets_the_rate_says_that_it_is_a_schedule():
     sgd = lm.optim.SGD(S.Constant(0.1))
     with pytest.raises(lm.errors.StateError, match="the learning rate is a schedule"):
         sgd.learning_rate = 0.5
+    with pytest.raises(lm.errors.TypeMismatch, match="sgd: a schedule cannot take the place of the learning rate"):
+        lm.optim.SGD(0.1).learning_rate = S.Constant(0.1)
     for callback in (lm.nn.LearningRateScheduler(lambda epoch, rate: rate / 2), lm.nn.ReduceLROnPlateau("loss")):
         model = net()
         model.compile(lm.optim.SGD(S.Constant(0.1)), "mse")

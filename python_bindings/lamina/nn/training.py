@@ -474,18 +474,14 @@ def _loss_value(loss, labels, predictions, weights):
             counted = _core.astype(mask, value.dtype)
             total = _core.maximum(_core.sum(counted), 1.0)
             if weights is not None:
-                weights = _checked_weights(weights, value)
+                weights = losses_module._checked_weights(weights, value, "fit")
                 counted = counted * (weights if len(weights.shape) == len(value.shape) else _core.expand_dims(weights, -1))
             return _core.sum(value * counted) / total
     if weights is None:
         value = _result_of(loss, labels, predictions, each=False)
         return value if len(value.shape) == 0 else _core.mean(value)
     value = _result_of(loss, labels, predictions, each=True)
-    if len(value.shape) == 0:
-        raise errors.InvalidArgument("fit: samples have weights, and the loss gives one number for all", why="each sample's loss is multiplied by its weight", fix="return one number per sample")
-    weights = _checked_weights(weights, value)
-    rank = len(weights.shape)
-    return _core.mean((value if len(value.shape) == rank else _core.mean(value, tuple(range(rank, len(value.shape))))) * weights)
+    return losses_module._weighted_mean(value, weights, "fit")
 
 
 def _result_of(loss, labels, predictions, each):
@@ -495,17 +491,6 @@ def _result_of(loss, labels, predictions, each):
         name = getattr(loss, "__name__", type(loss).__name__)
         raise errors.TypeMismatch(f"fit: the loss '{name}' gave {errors.shown(value)}", why="a loss is a tensor, computed from the labels and the predictions", fix=f"return it from '{name}'" if value is None else "compute it with functions of lm")
     return value
-
-
-def _checked_weights(weights, value):
-    """The weights of samples [n] or [n, 1] as [n], or those of their steps [n, t], for losses [n, t, ...]."""
-    given = weights
-    while len(weights.shape) > 1 and weights.shape[-1] == 1:
-        weights = _core.squeeze(weights, -1)
-    if len(weights.shape) > len(value.shape) or any(a != b and None not in (a, b) for a, b in zip(weights.shape, value.shape)):
-        raise errors.InvalidArgument(f"fit: sample_weight of shape {tuple(given.shape)} does not fit losses of shape {tuple(value.shape)}", why="each sample, or each step of a sequence, has one weight",
-                                     fix="pass one for each row: [n]" if len(value.shape) == 1 else "pass one for each row, [n], or for each step, [n, t]")
-    return _core.astype(weights, value.dtype)
 
 
 def _returned(results, as_dict):
