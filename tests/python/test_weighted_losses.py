@@ -45,16 +45,18 @@ def test_gradients_are_those_of_the_weighted_mean():
 
 
 def test_fit_and_a_call_agree():
+    x, y, weights = rows(12, 3), rows(12, 2, seed=1), rows(12, seed=2)
+
     def net():
         lm.random.set_seed(3)
-        return lm.nn.Sequential([lm.nn.Dense(4, activation="tanh"), lm.nn.Dense(2)])
+        made = lm.nn.Sequential([lm.nn.Dense(4, activation="tanh"), lm.nn.Dense(2)])
+        made(x)
+        return made
 
-    x, y, weights = rows(12, 3), rows(12, 2, seed=1), rows(12, seed=2)
     one, other = net(), net()
     one.compile("sgd", "mse")
     one.fit(x, y, batch_size=12, epochs=1, sample_weight=weights, verbose=0)
     loss, optimizer = lm.losses.MeanSquaredError(), lm.optim.SGD()
-    other(x)
     with lm.GradientTape() as tape:
         cost = loss(y, other(x), sample_weight=weights)
     optimizer.apply_gradients(zip(tape.gradient(cost, other.trainable_variables), other.trainable_variables))
