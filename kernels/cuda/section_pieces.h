@@ -234,7 +234,7 @@ LAMINA_DEVICE ManyTask task_of(const Pieces& p, const Link& link, unsigned numbe
   task.y = rows.of_link(p.side ^ 1) + first;
   task.outer = p.outer, task.rows = p.rows();
   task.element = (long long)p.row * p.outer + first;
-  task.side = link.side + (is_dropout ? 0 : is_bias ? first : task.element);
+  task.side = reads ? link.side + (is_bias ? first : task.element) : is_dropout ? link.side : link.y;  // some address
   if (task.flags & Task::ends_sums)
     task.flags |= (is_dropout ? ManyTask::is_dropout : 0) | (!reads ? 0 : is_bias ? ManyTask::of_columns : ManyTask::reads_sides);
   return task;
