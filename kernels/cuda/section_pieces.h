@@ -39,8 +39,8 @@ struct alignas(16) Task {
     multiplies = 8,
     is_plain = 16,  // ends sums with relu of them and a side, in 64 columns: the usual case
     ends_pair = 32,
-    meets = 64,  // before it ends
-    never = 1 << 30,
+    meets = 64,       // before it ends
+    never = 1 << 30,  // no task has it
   };
   int x, leading, y, flags;  // in floats of shared memory: rows of terms, their stride, rows of results
   int columns, activation;   // sums of the piece

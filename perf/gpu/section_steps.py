@@ -23,7 +23,6 @@ loss gradient      a loss's gradient, of 10 classes: one row for each warp
 fetch              a turn of the warps that fetch weights, in the middle of a chain
 """
 import os
-import re
 import subprocess
 import sys
 
@@ -61,6 +60,9 @@ PROGRAMS = {"program": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}", "
             "function": ["section_scalar.h:if (type == DType::f32 && op == ScalarOp::div)", "CALL@section_scalar.h:if (type == DType::f32) return apply<float>",
                          "RET@section_scalar.h:calculate()"],
             "operation": ["section_scalar.h:switch (op) {", "FADD@scalar_ops.h:return a + b;", "RET@section_scalar.h:apply()"]}
+MANY = {f"{4 * r} rows{back}": of_many(r, back) for r in (5, 3, 1) for back in ("", " back")}
+
+
 def compiled_program(inputs, outputs):
     """The stops of a compiled program with so many inputs beside the one that is given. Programs with as many have the same; this is the shortest."""
     return ["section_code.h:if (count > 0) run_one_of(first", f"LDG*{4 * inputs}@section_code.h:program.inputs[i][e] = load_shared",
@@ -89,17 +91,17 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
         "loss gradient": [*(f"section_rows.h:{line}" for line in ("const int* labels = b.in<const int>(s, 0);", "const int* classes", "const float* p = b.in<const float>(s, 2);",
                                                                   "const float factor", "const int label = load")),
                           "ST@section_rows.h:y[at] = (load_shared", "RET@section_rows.h:loss_gradient()"],
-        "stores of 20 rows": [TURN, "ST*20@section_many.h:put_two(to, values);", TURN], **{f"{4 * r} rows{back}": of_many(r, back) for r in (5, 3, 1) for back in ("", " back")},
+        "stores of 20 rows": [TURN, "ST*20@section_many.h:put_two(to, values);", TURN], **MANY,
         "update": update_of(4), "whole update": update_of(8), **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
 OF_TURN = {"warps": 4, "broadcast": [ROWS]}  # a pair; and for the pipe to shared memory the other one, which loads weights
 OF_MANY = {"warps": 4, "halved": [ROWS, "four.h:two_in_order()", "four.h:four_in_order()", "section_pieces.h:LAMINA_DEVICE ManyTask task(int of_place)"]}
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
-OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "gradient"], OF_TURN), **dict.fromkeys([name for name in WAYS if re.match("[0-9]+ rows", name)], OF_MANY), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "gradient"], OF_TURN), **dict.fromkeys(MANY, OF_MANY), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
            "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step<of_ranks>(b, s)) break;", "chain=section_chain.h:run_chain()"]
-PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "gradient", *(name for name in WAYS if re.match("[0-9]+ rows", name))], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:copy_weights()", "task=section_pieces.h:Task task_of(const Pieces& p, const Link& link, unsigned number, int rows_of) {"]),
+PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "gradient", *MANY], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:copy_weights()", "task=section_pieces.h:Task task_of(const Pieces& p, const Link& link, unsigned number, int rows_of) {"]),
          **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.
 STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]

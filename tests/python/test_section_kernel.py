@@ -215,14 +215,14 @@ def account_of_ensemble(plan):
 
 
 def test_an_ensembles_account_stays_below_its_bar():
-    """As for the benchmark. 20 us would need updates that follow one another without a step's start, and fewer small steps."""
+    """By counts, as the benchmark's. Most of it is updates and small steps, not layers."""
     net = lm.nn.stack(lambda: lm.nn.Sequential([*(lm.nn.Dense(64, activation="relu") for _ in range(6)), lm.nn.Dense(10)]), 100, input_shape=(64,))
     plan = lm.function(lm.vmap(training_step(net, lm.optim.SGD(0.01)), in_axes=None)).explain(lm.zeros([20, 64]), lm.zeros([20], dtype=lm.int32), device="null:h100")
     parts = account_of_ensemble(plan)
     print("".join(f"\n{cycles:8.0f} cycles  {part}" for part, cycles in parts.items()))
     us = sum(parts.values()) / CYCLES_PER_MICROSECOND
     print(f"{us:8.1f} us")
-    assert us <= 40
+    assert us <= 37
 
 
 @pytest.mark.parametrize("name", ["momentum", "Nesterov momentum", "Adam", "AdamW", "Nadam", "RMSprop", "Adagrad", "Lion"])
