@@ -26,16 +26,27 @@ struct Turns {
 inline constexpr int kComputeThreads = 128, kFetchThreads = 64;
 inline constexpr int kFewRows = section::kFewRowsInPass;
 
-// A step with its operands, brought to shared memory while the step before runs.
+using Rows = section::Share<int>;
+
+// An operand of the first model, and how far apart those of two models are.
+struct alignas(16) Address {
+  char* at;
+  long long per_model;
+  template <class T>
+  LAMINA_DEVICE T* of(int model) const {
+    return reinterpret_cast<T*>(at + model * per_model);
+  }
+};
+// Of an update's operands, those that it reads itself. w, rate, to: of w - rate * dw, if it is that; to: or where dw itself goes.
+enum UpdateOperand : int { kOfX, kOfDz, kOfW, kOfRate, kOfTo, kUpdateOperands };
+// A step with its operands, brought to shared memory while steps before it run (section_records.h).
 struct alignas(16) Record {
   static constexpr int kOperands = 8;
-  struct Address {
-    char* at;  // of the first model
-    long long per_model;
-  };
   BlockStep step;
   BlockOperand operands[kOperands];  // used when the step has at most kOperands
   Address addresses[kOperands];
+  Address update[kUpdateOperands];  // of a dense_update; null: it has none
+  LAMINA_DEVICE int operands_here() const { return step.ins + step.outs <= kOperands ? step.ins + step.outs : 0; }
 };
 static_assert(sizeof(BlockStep) <= 4 * kWarp);
 
@@ -52,8 +63,9 @@ inline constexpr int kLinkFloats = 16, kMostLinks = section::kMostLinks;
 inline constexpr int kScratchFloats = 3072;
 inline constexpr int kChainWords = 8;     // ChainMemory's
 inline constexpr int kLaunchFloats = 64;  // Launch's
+inline constexpr unsigned kRecords = 4;   // the step that runs, and three behind it
 inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
-inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRowsAt = kLinksAt + kMostLinks * kLinkFloats,
+inline constexpr int kLinksAt = kRecordsAt + int(kRecords) * kRecordFloats, kRowsAt = kLinksAt + kMostLinks * kLinkFloats,
                      kFirstRowsAt = kRowsAt + 2 * kFewRows * kMostWidth, kWordsAt = kFirstRowsAt + kFirstRows * kFewRows * kPiece,
                      kTurnsAt = kWordsAt + 2 * kChainWords, kLaunchAt = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4,
                      kRingAt = kLaunchAt + kLaunchFloats;
@@ -121,8 +133,6 @@ namespace lamina::kernels::cuda::resident {
 LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
 LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
 
-using Rows = section::Share<int>;
-
 struct Block {
   char* const* const at;  // the launch's
   const int* const list;  // of steps
@@ -151,32 +161,14 @@ struct Block {
   LAMINA_DEVICE const BlockOperand* all_operands() const {
     return reinterpret_cast<const BlockOperand*>(launch().program + launch().places.operands_at);
   }
-  LAMINA_DEVICE static Record& record(int which) { return reinterpret_cast<Record*>(dynamic_shared<float>() + kRecordsAt)[which & 1]; }
-  // By one warp: brings a step of the list and its operands to shared memory, for all threads behind the next barrier.
-  LAMINA_DEVICE void bring(int at, int which) const {
-    if (at >= count) return;
-    constexpr int step_words = sizeof(BlockStep) / 4, operand_words = sizeof(BlockOperand) / 4;
-    unsigned* to = reinterpret_cast<unsigned*>(&record(which));
-    const int l = int(lane());
-    const unsigned* from = reinterpret_cast<const unsigned*>(&listed(at));
-    const unsigned word = l < step_words ? from[l] : 0;
-    if (l < step_words) to[l] = word;
-    const int first = int(shuffle(word, offsetof(BlockStep, first_in) / 4)), ins = int(shuffle(word, offsetof(BlockStep, ins) / 4)),
-              outs = int(shuffle(word, offsetof(BlockStep, outs) / 4));
-    const unsigned* operands = reinterpret_cast<const unsigned*>(all_operands() + first);
-    unsigned* to_operands = reinterpret_cast<unsigned*>(record(which).operands);
-    const int brought = least(ins + outs, Record::kOperands);
-    for (int i = l; i < brought * operand_words; i += int(kWarp)) to_operands[i] = operands[i];
-    if (l < brought) {
-      const BlockOperand& o = all_operands()[first + l];
-      record(which).addresses[l] = {data<char>(o), o.model_stride * o.element_bytes};
-    }
+  LAMINA_DEVICE static Record& record(int which) {
+    return reinterpret_cast<Record*>(dynamic_shared<float>() + kRecordsAt)[unsigned(which) % kRecords];
   }
   LAMINA_DEVICE const BlockStep& step() const { return record(current).step; }
   // Operand i of the current step is operands()[i]; their numbers are those of the table.
   LAMINA_DEVICE const BlockOperand* operands() const {
     const BlockStep& s = step();
-    return s.ins + s.outs <= Record::kOperands ? record(current).operands - s.first_in : all_operands();
+    return record(current).operands_here() > 0 ? record(current).operands - s.first_in : all_operands();
   }
   LAMINA_DEVICE const int* code(int at) const { return reinterpret_cast<const int*>(launch().program + launch().places.codes_at) + at; }
   template <class T>
@@ -184,9 +176,9 @@ struct Block {
     const BlockStep& s = step();
     if (s.ins + s.outs > Record::kOperands) [[unlikely]]
       return data<T>(all_operands()[i], model);
-    const Record::Address& a = record(current).addresses[i - s.first_in];
-    return reinterpret_cast<T*>(a.at + model * a.per_model);
+    return record(current).addresses[i - s.first_in].of<T>(model);
   }
+  LAMINA_DEVICE Address address(const BlockOperand& o) const { return {data<char>(o), o.model_stride * o.element_bytes}; }
   template <class T>
   LAMINA_DEVICE T* data(const BlockOperand& o, int model = 0) const {
     return reinterpret_cast<T*>(at[o.base] + o.offset + turns().moved[o.mover] + model * o.model_stride * o.element_bytes);

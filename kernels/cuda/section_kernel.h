@@ -3,9 +3,25 @@
 #include "kernels/cuda/section_chain.h"
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_interpreter.h"
+#include "kernels/cuda/section_records.h"
 #include "kernels/cuda/section_turn.h"
 
 namespace lamina::kernels::cuda::resident {
+
+inline constexpr unsigned kBringer = kThreads / kWarp - 1;  // the warp with the least to do
+
+// Without a step before, the other warps find the links of a chain.
+LAMINA_DEVICE void begin_at(Block& b, Ahead& ahead, int position) {
+  b.position = position;
+  if (position >= b.count) return;
+  if (warp_index() == kBringer) {
+    ahead.begin(b, position);
+  } else if (b.listed(position).chain > 0) {
+    const BlockStep& s = b.listed(position);
+    find_links(b, s, b.chains, position, b.models_of(s).begin, int(thread_index()), kThreads - int(kWarp));
+  }
+  sync_block();
+}
 
 // of_ranks: the section has sums over ranks.
 template <bool of_ranks>
@@ -25,21 +41,9 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     const int from = int(load_acquire(a.state + a.places.counters + kGoOn)) - 1;
     while (list[b.position] != from) ++b.position;
   }
-  constexpr unsigned bringer = kThreads / kWarp - 1;  // the warp with the least to do
-  bool links_known = false;                           // those of the step at the position, if it is a chain
-  // Without a step before, the other warps find the links of a chain.
-  const auto begin_at = [&](int position) {
-    b.position = position;
-    if (warp_index() == bringer) {
-      b.bring(position, b.current);
-    } else if (position < count && b.listed(position).chain > 0) {
-      const BlockStep& s = b.listed(position);
-      find_links(b, s, b.chains, position, b.models_of(s).begin, int(thread_index()), kThreads - int(kWarp));
-    }
-    links_known = true;
-    sync_block();
-  };
-  begin_at(b.position);
+  Ahead ahead(b);  // of the warp kBringer
+  begin_at(b, ahead, b.position);
+  bool links_known = true;  // those of the step at the position, if it is a chain
   unsigned go_on = 0;
   while (b.position < count) {
     const BlockStep& s = b.step();
@@ -57,21 +61,22 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
         break;
       }
       first = false;
-      begin_at(b.position);
+      begin_at(b, ahead, b.position);
+      links_known = true;
       continue;
     }
+    if (warp_index() == kBringer) ahead.go_on(b, b.current + 1);
     clock_begin_wait(b, b.position);
     if (waits > 0 && !makes(Mistake::updates_before) &&
         sync_block_or(!wait_for_others(b, first_wait, waits, int(thread_index()), kThreads)))
       break;
     clock_begin_step(b, b.position);
     const int next = b.position + (chain > 0 ? chain : 1);
-    if (warp_index() == bringer) b.bring(next, b.current + 1);
     if (chain > 0) {
       if (!run_chain(b, links_known)) break;
     } else {
       // One warp finds the links of a short chain while the others work; those of a longer one are found by all, when the step is over.
-      if (warp_index() == bringer && next < count) {
+      if (warp_index() == kBringer && next < count) {
         const BlockStep& after = Block::record(b.current + 1).step;
         sync_warp();
         if (after.chain > 0 && after.chain <= int(kWarp))
@@ -89,6 +94,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     }
     b.position = next, ++b.current;
   }
+  if (warp_index() == kBringer) ahead.wait();
   clock_end_block(b);
   // The last block to end resets the counters for the next launch.
   sync_block();

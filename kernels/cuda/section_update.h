@@ -44,20 +44,20 @@ struct BatchRows {
   }
   // Rows from `first` of the batch; of x the columns rows.begin to rows.end, of dz those from `column`.
   LAMINA_DEVICE void load(const Operands& o, int first, Rows rows, int column) {
-    const int t = int(thread_index());
+    const unsigned t = thread_index();
     LAMINA_UNROLL
     for (int i = 0; i < kTimesOfX; ++i) {
-      const int row = first + t / kQuadsOfX + i * (kThreads / kQuadsOfX);
-      x[i] = row < o.batch ? four_of(o.x + (long long)row * o.k, rows.begin + t % kQuadsOfX * 4, rows.end) : Four{};
+      const int row = first + int(t / kQuadsOfX) + i * (kThreads / kQuadsOfX);
+      x[i] = row < o.batch ? four_of(o.x + (long long)row * o.k, rows.begin + int(t % kQuadsOfX) * 4, rows.end) : Four{};
     }
     LAMINA_UNROLL
     for (int i = 0; i < kTimesOfZ; ++i) {
-      const int row = first + t / kQuadsOfZ + i * (kThreads / kQuadsOfZ);
-      z[i] = row < o.batch ? four_of(o.dz + (long long)row * o.n, column + t % kQuadsOfZ * 4, o.n) : Four{};
+      const int row = first + int(t / kQuadsOfZ) + i * (kThreads / kQuadsOfZ);
+      z[i] = row < o.batch ? four_of(o.dz + (long long)row * o.n, column + int(t % kQuadsOfZ) * 4, o.n) : Four{};
     }
   }
   LAMINA_DEVICE void store(float* memory) const {
-    const int t = int(thread_index());
+    const unsigned t = thread_index();
     LAMINA_UNROLL
     for (int i = 0; i < kTimesOfX; ++i) put_four(memory + (t + i * kThreads) * 4, x[i]);
     LAMINA_UNROLL
@@ -82,7 +82,6 @@ LAMINA_DEVICE Two sum_over_batch(const Operands& o, BatchRows<own, whole>& batch
     sync_block();
     const int count = least(kBatchRows, o.batch - first);
     if (first + count < o.batch) batch.load(o, first + count, rows, column);
-    // Rows are read some rows ahead, also beyond the last one.
     Four a[kAhead][own / 4];
     Two z[kAhead];
     const auto read = [&](int r, int to) {
@@ -100,18 +99,22 @@ LAMINA_DEVICE Two sum_over_batch(const Operands& o, BatchRows<own, whole>& batch
       }
     };
     int r = 0;
-    for (; r + kTogether <= count; r += kTogether) {
+    for (; r + kTogether < count; r += kTogether) {
       LAMINA_UNROLL
       for (int i = 0; i < kTogether; ++i) add(i % kAhead), read(r + i + kAhead, i % kAhead);
     }
-    if (r < count) [[unlikely]] {
+    const auto end = [&](int rows) {
       LAMINA_UNROLL
-      for (int i = 0; i < kTogether - 1; ++i) {
-        if (r + i >= count) break;
+      for (int i = 0; i < kTogether; ++i) {
+        if (i >= rows) break;
         add(i % kAhead);
-        if (i + kAhead < kTogether - 1) read(r + i + kAhead, i % kAhead);
+        if (i + kAhead < kTogether) read(r + i + kAhead, i % kAhead);
       }
-    }
+    };
+    if (r + kTogether == count)
+      end(kTogether);
+    else [[unlikely]]
+      end(count - r);
     if (with_bias) {
       Two db{{-0.0f, -0.0f}};  // -0 + x is x
       for (int i = 0; i < count; ++i) {
@@ -151,7 +154,8 @@ LAMINA_DEVICE void put_two_of(float* p, const Two& two, int count) {
 // `count` neighbours of the bias from `column` on, whose gradient is db. All threads of the block must call it. of_ranks: of the kernel for
 // sums over ranks, where gradients may be results.
 template <bool of_ranks>
-LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, int count, const Two& db) {
+LAMINA_DEVICE void update_bias(const Block& b, int column, int count, const Two& db) {
+  const BlockStep& s = b.step();
   const int first_out = s.code < 0 ? 0 : b.code(s.code)[3];  // behind the weights' results
   if (s.descent_w2 >= 0) {
     const int extras = 1 + s.extras;  // before the bias's own extras
@@ -174,7 +178,7 @@ LAMINA_DEVICE void update_bias(const Block& b, const BlockStep& s, int column, i
 
 // with_bias: the tile's columns of the bias too.
 template <int own, bool whole, bool of_ranks>
-LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operands& o, Rows rows, int column0, bool with_bias) {
+LAMINA_DEVICE void update_tile(const Block& b, const Operands& o, Rows rows, int column0, bool with_bias) {
   BatchRows<own, whole> batch;
   batch.load(o, 0, rows, column0);
   const int row = rows.begin + int(warp_index()) * own, column = column0 + 2 * int(lane());
@@ -201,6 +205,7 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
     for (int q = 0; q < own; ++q) put_two_of<whole>(o.to + at + q * o.n, sums[q], there(q));
   } else {
     sync_block();  // that memory becomes registers
+    const BlockStep& s = b.step();
     const Code code(b, s.code, s.first_in + 2, s.first_out, true, o.n, s.known);
     code.bring();
     LAMINA_UNROLL
@@ -211,12 +216,43 @@ LAMINA_DEVICE void update_tile(const Block& b, const BlockStep& s, const Operand
                       Four{{sums[q].v[c], sums[q + 1].v[c], sums[q + 2].v[c], sums[q + 3].v[c]}});
     }
   }
-  if (with_bias) update_bias<of_ranks>(b, s, column, warp_index() == 0 ? columns : 0, db);
+  if (with_bias) update_bias<of_ranks>(b, column, warp_index() == 0 ? columns : 0, db);
 }
 
 // The leaf whose rows this block shares with its neighbours; -1: it has whole leaves, or none. Only a kernel of ranks has such.
 LAMINA_DEVICE int leaf_of(const BlockStep& s) {
   return s.partition == Partition::models && s.neighbours > 1 ? (int(block_index()) - s.first_block) / s.neighbours : -1;
+}
+
+// What this block has of an update: rows and columns of the weights, and whether the bias is with them.
+struct Part {
+  Rows rows, columns;
+  bool has_bias;
+};
+template <bool of_ranks>
+LAMINA_DEVICE Part part_of(const BlockStep& s) {
+  Part p{{0, s.k}, {0, s.n}, s.has_bias != 0};
+  const int number = int(block_index()) - s.first_block;
+  if (s.partition != Partition::models) {
+    int part = number;
+    if (s.neighbours > 1) [[unlikely]]
+      part /= s.neighbours, p.columns = section::update_columns(s, number - part * s.neighbours);
+    const int parts = section::parts_of(s);
+    p.rows = section::share(s.k, s.each, part, parts), p.has_bias = p.has_bias && part == parts - 1;
+  } else if (of_ranks && leaf_of(s) >= 0) {
+    const int neighbour = number - leaf_of(s) * s.neighbours;
+    p.rows = section::share(s.k, neighbour, s.neighbours), p.has_bias = p.has_bias && neighbour == s.neighbours - 1;
+  }
+  if (s.code < 0) p.rows = {0, 0};
+  return p;
+}
+
+// A function of its own: the compiler would find the addresses of its many loads before the loop over tiles.
+template <bool of_ranks>
+LAMINA_CALLED void update_edge(char* const* at, int current, int model, Operands o, Rows rows, int column, bool with_bias) {
+  Block b(at, nullptr, 0);
+  b.current = current, b.model = model;
+  update_tile<kFewOwn, false, of_ranks>(b, o, rows, column, with_bias);
 }
 
 // A function of its own: inlined, its tiles would leave the rest of the kernel too few registers. By values, since what it is given by
@@ -225,48 +261,36 @@ template <bool of_ranks>
 LAMINA_CALLED void update(char* const* at, int current, int model) {
   Block b(at, nullptr, 0);
   b.current = current, b.model = model;
-  const BlockStep s = b.step();  // all of it with one wait
-  const bool by_models = s.partition == Partition::models;
-  const int number = by_models ? 0 : int(block_index()) - s.first_block, parts = by_models ? 1 : section::parts_of(s),
-            part = s.neighbours == 1 ? number : number / s.neighbours;
-  Operands o{.x = b.in<const float>(s, 0), .dz = b.in<const float>(s, 1), .batch = s.rows, .k = s.k, .n = s.n};
-  Rows mine = by_models ? Rows{0, o.k} : section::share(o.k, s.each, part, parts);
-  section::Share<int> columns = section::update_columns(s, number - part * s.neighbours);
-  bool has_bias = s.has_bias && part == parts - 1;
+  const Record& record = Block::record(current);
+  const auto operand = [&](UpdateOperand i) { return record.update[i].of<float>(model); };
+  Operands o{operand(kOfX),  operand(kOfDz),   operand(kOfW), operand(kOfRate),
+             operand(kOfTo), record.step.rows, record.step.k, record.step.n};
   if constexpr (of_ranks)
-    if (const int leaf = leaf_of(s); leaf >= 0) {
-      const int neighbour = int(block_index()) - s.first_block - leaf * s.neighbours;
-      mine = section::share(o.k, neighbour, s.neighbours), columns = {0, o.n};
-      has_bias = s.has_bias && neighbour == s.neighbours - 1;
-    }
-  const bool with_tiles = has_bias && s.code >= 0 && !mine.empty() && o.n > 1 && o.batch > 0;
-  if (s.code >= 0) {
-    if (s.descent_w >= 0)
-      o.w = b.in<const float>(s, 1 + s.descent_w), o.rate = b.in<const float>(s, 1 + s.descent_rate), o.to = b.out<float>(s, 0);
-    if (of_ranks && s.known == section::kStored) o.to = s.announces >= 0 ? own_root(b.launch(), s.announces, b.model) : b.out<float>(s, 0);
-    const auto of = [](const void* p) { return unsigned(reinterpret_cast<size_t>(p)); };
-    const bool whole = ((o.k | o.n | mine.begin) & 3) == 0 && ((of(o.x) | of(o.dz)) & 15) == 0 && ((of(o.w) | of(o.to)) & 7) == 0;
-    for (int column0 = columns.begin; column0 < columns.end; column0 += kTileColumns) {
-      for (int begin = mine.begin; begin < mine.end;) {
-        const int left = mine.end - begin;
-        const bool with_bias = with_tiles && begin == mine.begin, fits = whole && column0 + kTileColumns <= o.n;
-        const int many = kManyOwn * kWarps, few = kFewOwn * kWarps;
-        if (fits && left >= many)
-          update_tile<kManyOwn, true, of_ranks>(b, s, o, {begin, begin + many}, column0, with_bias), begin += many;
-        else if (fits && left >= few)
-          update_tile<kFewOwn, true, of_ranks>(b, s, o, {begin, begin + few}, column0, with_bias), begin += few;
-        else
-          update_tile<kFewOwn, false, of_ranks>(b, s, o, {begin, begin + least(few, left)}, column0, with_bias), begin += few;
-      }
+    if (const BlockStep& s = record.step; s.known == section::kStored && s.announces >= 0) o.to = own_root(b.launch(), s.announces, model);
+  const Part part = part_of<of_ranks>(record.step);
+  const auto of = [](const void* p) { return unsigned(reinterpret_cast<size_t>(p)); };
+  const bool fits_fours = ((o.k | o.n | part.rows.begin) & 3) == 0 && ((of(o.x) | of(o.dz)) & 15) == 0 && ((of(o.w) | of(o.to)) & 7) == 0;
+  const bool bias_with_tiles = part.has_bias && !part.rows.empty() && o.n > 1 && o.batch > 0;
+  for (int column0 = part.columns.begin; column0 < part.columns.end; column0 += kTileColumns) {
+    for (int begin = part.rows.begin; begin < part.rows.end;) {
+      const int left = part.rows.end - begin;
+      const bool with_bias = bias_with_tiles && begin == part.rows.begin, whole = fits_fours && column0 + kTileColumns <= o.n;
+      const int many = kManyOwn * kWarps, few = kFewOwn * kWarps;
+      if (whole && left >= many)
+        update_tile<kManyOwn, true, of_ranks>(b, o, {begin, begin + many}, column0, with_bias), begin += many;
+      else if (whole && left >= few)
+        update_tile<kFewOwn, true, of_ranks>(b, o, {begin, begin + few}, column0, with_bias), begin += few;
+      else
+        update_edge<of_ranks>(at, current, model, o, {begin, begin + least(few, left)}, column0, with_bias), begin += few;
     }
   }
-  if (!has_bias || with_tiles || columns.begin > 0) return;
+  if (!part.has_bias || bias_with_tiles || part.columns.begin > 0) return;
   for (int first = 0; first < o.n; first += kThreads) {
     const int column = first + int(thread_index());
     const bool active = column < o.n;
     sync_block();  // the scratch memory serves sums and programs
     const float db = column_result(section::Reduction::sum, o.dz, o.batch, o.n, column, active, b.scratch());
-    update_bias<of_ranks>(b, s, column, active, Two{{db, 0}});
+    update_bias<of_ranks>(b, column, active, Two{{db, 0}});
   }
 }
 

@@ -13,6 +13,7 @@ weights            meanwhile, of the other two: the next piece's weights to regi
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
 first piece        of a chain: from there until its weights are in shared memory
 step               of any other step: all but its own work
+ahead              meanwhile, of the warp that finds the addresses of the next step and asks for those behind it; ahead of an update: the next one is an update
 loss               all of a sparse_cross_entropy of 10 classes, one row for each warp
 update             that work of a dense_update with SGD: half of a layer's weights, 32 x 64, for a batch of 20; whole update: all of them
 program            an interpreted program of two inputs, a product and one result, for four elements of each thread of one warp; on 8 warps: of all
@@ -40,8 +41,8 @@ OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
 def update_of(own):
     """The stops of an update of 8 * own rows of weights, a function of its own, for a batch of 20."""
-    return ["LDS@section_update.h:const BlockStep s = b.step();", f"LDG*{own // 4 + 2}@section_update.h:batch.load(o, 0, rows, column0);",
-            f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!has_bias || with_tiles || columns.begin > 0) return;"]
+    return ["LDS@section_update.h:const auto operand = [&]", f"LDG*{own // 4 + 2}@section_update.h:batch.load(o, 0, rows, column0);",
+            f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!part.has_bias || bias_with_tiles || part.columns.begin > 0) return;"]
 
 
 def of_many(rows, back):
@@ -72,6 +73,8 @@ def compiled_program(inputs, outputs):
 PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
              "elements": ["section_code.h:LAMINA_CALLED_MEMBER void elements(", *(f"{op}@section_code.h:if (known != section::kInterpreted) return run_known(" for op in ("CALL", "RET"))]}
 ON_EIGHT = " on 8 warps"
+AHEAD = ["LDGDEPBAR@section_kernel.h:ahead.go_on(b, b.current + 1);", "LDGSTS@section_records.h:copy_async<kPart>", "LDGSTS@section_records.h:copy_async<4>(",
+         "STS@section_records.h:r.addresses[l] = "]
 FETCHED = "section_fetch.h:if (brought > 2) tell_in_block(arrived, brought - 2);"
 WEIGHTS = "LDGSTS*16@section_fetch.h:copy_async<16>(to + i * kRowsAtOnce * kLeading"
 WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
@@ -85,6 +88,7 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<few, back>("],
         "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, FETCHED],
         "fetch": [FETCHED, WEIGHTS, FETCHED],
+        "ahead": AHEAD, "ahead of an update": [*AHEAD, "STS@section_records.h:r.update[lane()] ="],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],
         "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "LDG@section_rows.h:const WarpRow row(logits", "LDG@section_rows.h:const long long label = label_at(",
                  "DADD*10@section_rows.h:for (int k = 0; k < count; ++k) sum += shuffle(e", "section_rows.h:row.store(probabilities", "section_rows.h:if (lane() == 0) losses[r] = log_sum", OVER],

@@ -191,9 +191,10 @@ void bind_losses(nb::module_& root) {
       .def_prop_ro("_parameters", [](const losses::Loss& l) { return l.parameters(); })
       .def(
           "__call__",
-          [](nb::handle l, nb::handle y, nb::handle p, nb::handle weights) -> nb::object {
+          [](nb::handle l, nb::handle y, nb::handle p, nb::handle weights) {
             if (!weights.is_none())
-              return nb::module_::import_("lamina.losses").attr("_weighted_mean")(to_python(per_sample(l, y, p)), weights, "Loss");
+              return nb::cast<TensorObject>(
+                  nb::module_::import_("lamina.losses").attr("_weighted_mean")(to_python(per_sample(l, y, p)), weights, "Loss"));
             return to_python(is_own(l) ? mean(Operand(per_sample(l, y, p), CallSite()))
                                        : instance<losses::Loss>(l)(to_operand(y), to_operand(p)));
           },

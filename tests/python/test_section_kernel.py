@@ -15,7 +15,7 @@ from disassembler import Missing, tools  # noqa: E402
 from sass import Cubin, source_lines  # noqa: E402
 
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
-LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 320, "static shared bytes": 64}
+LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 400, "static shared bytes": 64}
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
 
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
@@ -48,36 +48,37 @@ def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
 # The kernel as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
 # lowers it may lower the bar. Registers, stack bytes, static shared bytes (sm_90 and later reserve 1,024), instructions that access the stack, all
 # instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; spills add to it. An update is a
-# function of its own, with tiles of three sizes: its frame is in the stack.
+# function of its own, which calls another one for tiles at an edge: their frames are in the stack.
 TOOLKIT = "13.0"
 BARS = {
-    ("section_kernel", "sm_80"): (210, 248, 0, 290, 48384, [4627, 368, 2283, 665, 842, 344, 2289]),
-    ("section_kernel", "sm_90a"): (228, 248, 1024, 290, 52120, [5099, 390, 2341, 700, 916, 367, 2331]),
-    ("section_kernel", "sm_100"): (213, 248, 1024, 286, 51872, [4617, 200, 2794, 697, 920, 393, 2235]),
+    ("section_kernel", "sm_80"): (220, 392, 0, 290, 48872, [3451, 387, 2291, 696, 856, 361, 2313]),
+    ("section_kernel", "sm_90a"): (222, 392, 1024, 290, 52656, [3799, 398, 2349, 707, 934, 378, 2243]),
+    ("section_kernel", "sm_100"): (232, 392, 1024, 286, 51688, [3469, 207, 2071, 694, 919, 391, 2230]),
 }
 # Cycles and instructions of one warp (section_steps.py): counted. A layer took 840 cycles on an H200 when "forward" was 490: what it takes now was not
 # measured.
-WAYS = {("forward", "sm_80"): (369, 172), ("forward", "sm_90a"): (351, 171), ("gradient", "sm_80"): (354, 172), ("gradient", "sm_90a"): (346, 170),
-        ("chain", "sm_80"): (1842, 259), ("chain", "sm_90a"): (1909, 267), ("known chain", "sm_80"): (776, 148), ("known chain", "sm_90a"): (821, 145),
-        ("first piece", "sm_80"): (393, 120), ("first piece", "sm_90a"): (435, 144), ("dropout", "sm_80"): (171, 35), ("dropout", "sm_90a"): (224, 41),
-        ("weights", "sm_80"): (318, 77), ("weights", "sm_90a"): (303, 79), ("weights back", "sm_80"): (116, 30), ("weights back", "sm_90a"): (119, 34),
-        ("stores", "sm_80"): (285, 59), ("stores", "sm_90a"): (305, 70), ("4 rows", "sm_80"): (668, 265), ("4 rows", "sm_90a"): (689, 272),
-        ("4 rows back", "sm_80"): (715, 245), ("4 rows back", "sm_90a"): (735, 253), ("12 rows", "sm_80"): (1107, 574), ("12 rows", "sm_90a"): (983, 581),
-        ("12 rows back", "sm_80"): (1188, 573), ("12 rows back", "sm_90a"): (1076, 588), ("20 rows", "sm_80"): (1714, 884), ("20 rows", "sm_90a"): (1450, 891),
-        ("20 rows back", "sm_80"): (1808, 908), ("20 rows back", "sm_90a"): (1467, 929), ("stores of 20 rows", "sm_80"): (1257, 299),
-        ("stores of 20 rows", "sm_90a"): (1273, 312), ("hands", "sm_80"): (121, 25), ("hands", "sm_90a"): (134, 38), ("takes", "sm_80"): (349, 32),
-        ("takes", "sm_90a"): (355, 33), ("fetch", "sm_80"): (345, 86), ("fetch", "sm_90a"): (368, 105), ("step", "sm_80"): (697, 110),
-        ("step", "sm_90a"): (722, 115), ("loss", "sm_80"): (2354, 423), ("loss", "sm_90a"): (2408, 448), ("loss gradient", "sm_80"): (891, 122),
-        ("loss gradient", "sm_90a"): (973, 128), ("update", "sm_80"): (2646, 565), ("update", "sm_90a"): (2538, 589), ("whole update", "sm_80"): (3176, 786),
-        ("whole update", "sm_90a"): (2830, 818), ("program", "sm_80"): (2713, 460), ("program", "sm_90a"): (3017, 533),
-        ("program on 8 warps", "sm_80"): (3416, 460), ("program on 8 warps", "sm_90a"): (3662, 533), ("input", "sm_90a"): (799, 116),
-        ("product", "sm_90a"): (385, 90), ("call", "sm_90a"): (244, 43), ("input on 8 warps", "sm_90a"): (920, 116),
-        ("product on 8 warps", "sm_90a"): (494, 90), ("call on 8 warps", "sm_90a"): (271, 43), ("function on 8 warps", "sm_90a"): (107, 16),
-        ("operation on 8 warps", "sm_90a"): (34, 9), ("elements on 8 warps", "sm_90a"): (74, 19), ("momentum", "sm_90a"): (817, 151),
-        ("momentum on 8 warps", "sm_80"): (1004, 133), ("momentum on 8 warps", "sm_90a"): (933, 151), ("Adam", "sm_90a"): (1505, 311),
-        ("Adam on 8 warps", "sm_80"): (2118, 319), ("Adam on 8 warps", "sm_90a"): (1850, 311)}
+WAYS = {("forward", "sm_80"): (354, 172), ("forward", "sm_90a"): (351, 171), ("gradient", "sm_80"): (354, 172), ("gradient", "sm_90a"): (348, 169),
+        ("chain", "sm_80"): (1821, 261), ("chain", "sm_90a"): (1883, 266), ("known chain", "sm_80"): (769, 149), ("known chain", "sm_90a"): (808, 144),
+        ("first piece", "sm_80"): (388, 119), ("first piece", "sm_90a"): (434, 143), ("dropout", "sm_80"): (172, 35), ("dropout", "sm_90a"): (218, 40),
+        ("weights", "sm_80"): (318, 77), ("weights", "sm_90a"): (303, 79), ("weights back", "sm_80"): (121, 30), ("weights back", "sm_90a"): (117, 34),
+        ("stores", "sm_80"): (286, 58), ("stores", "sm_90a"): (306, 70), ("4 rows", "sm_80"): (667, 264), ("4 rows", "sm_90a"): (691, 271),
+        ("4 rows back", "sm_80"): (711, 244), ("4 rows back", "sm_90a"): (734, 252), ("12 rows", "sm_80"): (1105, 574), ("12 rows", "sm_90a"): (978, 580),
+        ("12 rows back", "sm_80"): (1170, 571), ("12 rows back", "sm_90a"): (1068, 591), ("20 rows", "sm_80"): (1680, 884), ("20 rows", "sm_90a"): (1412, 893),
+        ("20 rows back", "sm_80"): (1771, 906), ("20 rows back", "sm_90a"): (1452, 932), ("stores of 20 rows", "sm_80"): (1263, 299),
+        ("stores of 20 rows", "sm_90a"): (1284, 314), ("hands", "sm_80"): (122, 25), ("hands", "sm_90a"): (136, 33), ("takes", "sm_80"): (353, 32),
+        ("takes", "sm_90a"): (358, 33), ("fetch", "sm_80"): (339, 86), ("fetch", "sm_90a"): (369, 105), ("step", "sm_80"): (698, 122),
+        ("step", "sm_90a"): (731, 121), ("ahead", "sm_80"): (279, 79), ("ahead", "sm_90a"): (276, 77), ("ahead of an update", "sm_80"): (399, 98),
+        ("ahead of an update", "sm_90a"): (402, 98), ("loss", "sm_80"): (2366, 439), ("loss", "sm_90a"): (2440, 459), ("loss gradient", "sm_80"): (885, 119),
+        ("loss gradient", "sm_90a"): (977, 123), ("update", "sm_80"): (2180, 520), ("update", "sm_90a"): (2057, 547), ("whole update", "sm_80"): (2841, 751),
+        ("whole update", "sm_90a"): (2439, 782), ("program", "sm_80"): (2543, 461), ("program", "sm_90a"): (2858, 544),
+        ("program on 8 warps", "sm_80"): (3198, 461), ("program on 8 warps", "sm_90a"): (3486, 544), ("input", "sm_90a"): (745, 122),
+        ("product", "sm_90a"): (382, 90), ("call", "sm_90a"): (213, 43), ("input on 8 warps", "sm_90a"): (858, 122),
+        ("product on 8 warps", "sm_90a"): (478, 90), ("call on 8 warps", "sm_90a"): (237, 43), ("function on 8 warps", "sm_90a"): (107, 16),
+        ("operation on 8 warps", "sm_90a"): (35, 9), ("elements on 8 warps", "sm_90a"): (69, 18), ("momentum", "sm_90a"): (671, 142),
+        ("momentum on 8 warps", "sm_80"): (876, 131), ("momentum on 8 warps", "sm_90a"): (865, 142), ("Adam", "sm_90a"): (1496, 349),
+        ("Adam on 8 warps", "sm_80"): (1816, 323), ("Adam on 8 warps", "sm_90a"): (1805, 349)}
 # An update of half a layer of 64 x 64, as the sum of counted parts: the tile, and its compiled program twice, for two columns of a thread.
-UPDATES = {"SGD": 2538, "momentum": 4552, "Adam": 6386}
+UPDATES = {"SGD": 2057, "momentum": 3925, "Adam": 5805}
 
 
 @functools.lru_cache(maxsize=None)
@@ -167,7 +168,8 @@ CYCLES_PER_MICROSECOND = 1980
 
 
 def account(plan, trains):
-    """Cycles of the critical path through the benchmark's plan, as the sum of its parts' counts: the first set's pieces as they come, the other sets' as they are multiplied."""
+    """Cycles of the critical path through the benchmark's plan, as the sum of its parts' counts: the first set's pieces as they come, the other sets' as they are multiplied. The warp
+    that goes ahead has none of a block's two rows of the loss, and is ready before the last gradient comes."""
     steps = [line for launch in plan.launches for line in launch["details"] if re.search(r" \w+ blocks \d+\.\.", line)]
     of_rows = [line for line in steps if re.search(r" (dense|dense_grad_input) blocks", line)]
     first = [line for line in of_rows if " dense blocks 0.." in line]
@@ -208,10 +210,11 @@ def account_of_ensemble(plan):
     assert len(plan.launches) == 1 and number["dense"] == number["dense_update"] == 7 and number["dense_grad_input"] == 6, plan
     assert counted_cycles("20 rows") > FETCHED
     step, others = counted_cycles("step"), number["elementwise"] + number["copy"] + number["reduce"]
-    rows = counted_cycles("loss") - step  # a warp has two
+    rows, ahead = counted_cycles("loss") - step, counted_cycles("ahead")  # each warp has two rows, also the one that goes ahead
     return {"starts of two chains": counted_cycles("chain") + counted_cycles("known chain") + 2 * counted_cycles("first piece"), "7 layers": 7 * counted_cycles("20 rows"),
-            "6 gradients": 6 * counted_cycles("20 rows back"), "loss": step + 2 * rows, "its way to all blocks and back": 2 * COUNTED,
-            f"{others} small steps": others * (step + counted_cycles("program on 8 warps")), "7 updates": 7 * (step + counted_cycles("whole update"))}
+            "6 gradients": 6 * counted_cycles("20 rows back"), "loss": step + ahead + 2 * rows, "its way to all blocks and back": 2 * COUNTED,
+            f"{others} small steps": others * (step + ahead + counted_cycles("program on 8 warps")), 
+            "7 updates": 7 * (step + counted_cycles("ahead of an update") + counted_cycles("whole update"))}
 
 
 def test_an_ensembles_account_stays_below_its_bar():

@@ -1,0 +1,74 @@
+// A block's steps on their way to shared memory, ahead of the step that runs.
+#pragma once
+#include "kernels/cuda/section_update.h"
+
+namespace lamina::kernels::cuda::resident {
+
+// By one warp. While a step runs, it finds the addresses of the next step's operands, which have come; the operands of the step behind that
+// one are on their way, and the step behind those. So no warp waits for a step. Behind the last step of the list it comes again.
+class Ahead {
+ public:
+  LAMINA_DEVICE explicit Ahead(const Block& b)
+      : steps_(b.launch().program), operands_(b.launch().program + b.launch().places.operands_at) {}
+  // Brings the step at the position, for all threads behind the next barrier, with nothing known of those before it.
+  LAMINA_DEVICE void begin(const Block& b, int position) {
+    wait();
+    asked_ = position, look(b), ask_step(b, b.current);
+    wait(), ask(b, b.current);
+    go_on(b, b.current);
+  }
+  // Completes a record.
+  LAMINA_DEVICE void go_on(const Block& b, int which) {
+    wait();
+    Record& r = Block::record(which);
+    const int here = r.operands_here();
+    const bool updates = r.step.kind == StepKind::dense_update;
+    ask(b, which + 1);
+    if (const int l = int(lane()); l < here) r.addresses[l] = b.address(r.operands[l]);
+    if (updates && lane() < kUpdateOperands) {
+      const int i = operand_of(r.step, UpdateOperand(lane()));
+      r.update[lane()] = i < 0 ? Address{} : b.address(here > 0 ? r.operands[i] : b.all_operands()[r.step.first_in + i]);
+    }
+  }
+  // What is on its way has come.
+  LAMINA_DEVICE static void wait() { commit_copies(), wait_copies<0>(), sync_warp(); }
+
+ private:
+  static constexpr int kPart = 8;
+  static_assert(kPart * int(kWarp) == sizeof(BlockOperand) * Record::kOperands && 4 * kWarp >= sizeof(BlockStep));
+
+  // Its number among an update's inputs and results; -1: there is none.
+  LAMINA_DEVICE static int operand_of(const BlockStep& s, UpdateOperand which) {
+    switch (which) {
+      case kOfW: return s.descent_w < 0 ? -1 : 1 + s.descent_w;
+      case kOfRate: return s.descent_w < 0 ? -1 : 1 + s.descent_rate;
+      case kOfTo: return s.descent_w >= 0 || (s.known == section::kStored && s.announces < 0) ? s.first_out - s.first_in : -1;
+      default: return which;
+    }
+  }
+  LAMINA_DEVICE void look(const Block& b) { first_ = asked_, numbers_ = b.list[least(first_ + int(lane()), b.count - 1)]; }
+  // The operands of a record whose step is there, and the step behind that one.
+  LAMINA_DEVICE void ask(const Block& b, int which) {
+    Record& r = Block::record(which);
+    const int at = int(lane()) * kPart, bytes = r.operands_here() * int(sizeof(BlockOperand)), chain = r.step.chain;
+    if (at < bytes)
+      copy_async<kPart>(reinterpret_cast<char*>(r.operands) + at, operands_ + r.step.first_in * (long long)sizeof(BlockOperand) + at);
+    asked_ = least(asked_ + most(chain, 1), b.count - 1);
+    ask_step(b, which + 1);
+  }
+  LAMINA_DEVICE void ask_step(const Block& b, int which) {
+    int number;
+    if (asked_ - first_ < int(kWarp)) [[likely]]
+      number = shuffle(numbers_, unsigned(asked_ - first_));
+    else
+      look(b), number = shuffle(numbers_, 0);
+    if (const int at = int(lane()) * 4; at < int(sizeof(BlockStep)))
+      copy_async<4>(reinterpret_cast<char*>(&Block::record(which).step) + at, steps_ + number * (long long)sizeof(BlockStep) + at);
+  }
+
+  const char *steps_, *operands_;  // the launch's
+  int asked_ = 0;                  // position of the step that was asked for last
+  int first_ = 0, numbers_ = 0;    // the list from this position on: one number in each lane
+};
+
+}  // namespace lamina::kernels::cuda::resident
