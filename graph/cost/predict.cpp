@@ -54,7 +54,7 @@ constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650
 constexpr double kHandedCycles = 574 - 107 + 136 + 101;
 // A step without its own work: measured when one of its warps waited for the next step's record, three loads one behind the other.
 constexpr double kStepCycles = 2970, kLossCycles = 3960;
-constexpr double kCopyCycles = 1300;                      // of one element of each thread, when it took one at a time
+constexpr double kCopyCycles = 1300;  // of one element of each thread, when it took one at a time
 // A tile of 32 x 64 weights of an update, and one of 64 x 64: without the batch, and for each of its rows.
 constexpr double kTileCycles = 2520, kTileRowCycles = 19.5, kLargeTileCycles = 2250, kLargeTileRowCycles = 51;
 // An interpreted program, for up to four elements of each thread: without its parts, with its words' way to shared memory (one load from

@@ -41,9 +41,9 @@ struct alignas(16) Address {
 enum UpdateOperand : int { kOfX, kOfDz, kOfW, kOfRate, kOfTo, kUpdateOperands };
 // A step with its operands, brought to shared memory while steps before it run (section_records.h).
 struct alignas(16) Record {
-  static constexpr int kOperands = 8;
+  static constexpr int kOperands = 20;  // an update by AdamW has 18
   BlockStep step;
-  BlockOperand operands[kOperands];  // used when the step has at most kOperands
+  alignas(16) BlockOperand operands[kOperands];  // used when the step has at most kOperands
   Address addresses[kOperands];
   Address update[kUpdateOperands];  // of a dense_update; null: it has none
   LAMINA_DEVICE int operands_here() const { return step.ins + step.outs <= kOperands ? step.ins + step.outs : 0; }

@@ -34,8 +34,8 @@ class Ahead {
   LAMINA_DEVICE static void wait() { commit_copies(), wait_copies<0>(), sync_warp(); }
 
  private:
-  static constexpr int kPart = 8;
-  static_assert(kPart * int(kWarp) == sizeof(BlockOperand) * Record::kOperands && 4 * kWarp >= sizeof(BlockStep));
+  static constexpr int kPart = 16, kTimes = (Record::kOperands * int(sizeof(BlockOperand)) + kPart * int(kWarp) - 1) / (kPart * int(kWarp));
+  static_assert(Record::kOperands <= int(kWarp) && sizeof(BlockStep) <= 4 * kWarp && sizeof(BlockOperand) % kPart == 0);
 
   // Its number among an update's inputs and results; -1: there is none.
   LAMINA_DEVICE static int operand_of(const BlockStep& s, UpdateOperand which) {
@@ -51,8 +51,11 @@ class Ahead {
   LAMINA_DEVICE void ask(const Block& b, int which) {
     Record& r = Block::record(which);
     const int at = int(lane()) * kPart, bytes = r.operands_here() * int(sizeof(BlockOperand)), chain = r.step.chain;
-    if (at < bytes)
-      copy_async<kPart>(reinterpret_cast<char*>(r.operands) + at, operands_ + r.step.first_in * (long long)sizeof(BlockOperand) + at);
+    const char* from = operands_ + r.step.first_in * (long long)sizeof(BlockOperand) + at;
+    LAMINA_UNROLL
+    for (int i = 0; i < kTimes; ++i)
+      if (const int more = i * kPart * int(kWarp); at + more < bytes)
+        copy_async<kPart>(reinterpret_cast<char*>(r.operands) + at + more, from + more);
     asked_ = least(asked_ + most(chain, 1), b.count - 1);
     ask_step(b, which + 1);
   }
