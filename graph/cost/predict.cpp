@@ -43,15 +43,15 @@ constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
 // A chain's pieces of weights, 64 x 64. Fetching one takes kFetchCycles, or more where each block reads other weights (in an ensemble of
 // 100 models); they were measured when a piece took 840 or 2,350 cycles, most of it to fetch. The products of one on its rows take
-// kPieceCycles or more, and cycles_of_many() with many rows, of which a group has 1, 3 or 5: not measured, but counted (351 forward, 348
-// back; up to 734, 1,068 and 1,452) and rounded up. The start of a chain until its first piece is there, and of one that has more links
+// kPieceCycles or more, and cycles_of_many() with many rows, of which a group has 1, 3 or 5: not measured, but counted (351 forward, 345
+// back; up to 733, 1,070 and 1,455) and rounded up. The start of a chain until its first piece is there, and of one that has more links
 // than one warp finds at once. Rows from other blocks, from the word that tells of them on.
 constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 370;
 constexpr double cycles_of_many(int rows_of_group) { return rows_of_group == 1 ? 780 : rows_of_group == 3 ? 1130 : 1540; }
 constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650;
 // From rows that a block has made until they are another's: 574 in a trial on an H200, of which 107 are counted for its instructions. The
-// kernel's are counted at 136 until the store, and 101 from the load on.
-constexpr double kHandedCycles = 574 - 107 + 136 + 101;
+// kernel's are counted at 136 until the store, and 97 from the load on.
+constexpr double kHandedCycles = 574 - 107 + 136 + 97;
 // A step without its own work: measured when one of its warps waited for the next step's record, three loads one behind the other.
 constexpr double kStepCycles = 2970, kLossCycles = 3960;
 constexpr double kCopyCycles = 1300;  // of one element of each thread, when it took one at a time

@@ -28,8 +28,10 @@ bool writes_state(const std::vector<Access>& accesses, const std::vector<Operand
 
 // Whether two operands share bytes.
 bool overlap(const OperandRange& a, const OperandRange& b);
-// Whether the two steps, run concurrently, could interfere through these accesses.
-bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges);
+// Whether the two steps, run concurrently, could interfere through these accesses. shares: of so many threads each has the same share of
+// the rows or models of both, if their numbers are multiples of it; 0: only of the same number of them.
+bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges,
+              int64_t shares = 0);
 
 // Numbered ranges, found by the bytes that they share. They lie sorted in size classes, so a search looks at few that it does not find.
 class RangeIndex {

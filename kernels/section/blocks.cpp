@@ -160,6 +160,14 @@ class Planner {
   int64_t worth(const Step& s) const { return is_leaf_update(s) && table_.sums.empty() ? s.replicas : blocks_worth(s); }
   // A product shared by tiles may also be cut into rows: any cut gives the same bits.
   static bool by_rows(const Step& s) { return s.partition == Partition::rows || (s.partition == Partition::tiles && !is_update(s)); }
+  // Whether rows run where their model does: there no block waits for others. So do several rows of each model, if no warp has more than
+  // one more than it would have on all blocks.
+  bool by_models(const Step& s) const {
+    if (s.rows == replicas_) return true;
+    constexpr int kWarps = kBlockThreads / 32;
+    const auto of_warp = [&](int64_t blocks) { return (s.rows + blocks * kWarps - 1) / (blocks * kWarps); };
+    return replicas_ > 1 && s.rows % replicas_ == 0 && replicas_ % models_ == 0 && of_warp(models_) <= of_warp(plan_.spines) + 1;
+  }
   void assign(const Step& s, size_t number, BlockStep& out) {
     const int64_t copied = flat_.copied[number];
     out.first_block = 0, out.blocks = 1;
@@ -183,9 +191,13 @@ class Planner {
       out.first_block = spines_ + next_helper_, out.blocks = blocks;
       next_helper_ += blocks;
     } else if (by_rows(s)) {
-      const bool by_models = s.rows == replicas_;  // a row per model belongs to that model's block
-      out.first_block = by_models ? 0 : set_of_[number] * plan_.spines;
-      out.blocks = by_models ? models_ : plan_.spines;
+      out.first_block = set_of_[number] * plan_.spines, out.blocks = plan_.spines;
+      if (by_models(s)) {
+        out.first_block = 0, out.blocks = models_;
+      } else if (const int64_t enough = (s.rows + kRowsPerSpine - 1) / kRowsPerSpine;
+                 replicas_ > 1 && plan_.sets == 1 && 0 < enough && models_ + enough <= plan_.program.blocks) {
+        out.first_block = models_, out.blocks = int(enough);  // beside the models
+      }
     } else if (spines_ > 1 && plan_.helpers > 0) {
       out.first_block = plan_.program.blocks - 1;  // rows do not wait behind it
       if (s.kind != StepKind::copy || number <= last_turn_) return;
@@ -292,7 +304,7 @@ class Planner {
   // Whether x of step a and y of step b, which comes later, touch the same bytes in different blocks, and one writes.
   bool meet(size_t a, const Access& x, size_t b, const Access& y) const {
     return shared_alike(plan_.steps[a], plan_.steps[b])
-               ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
+               ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_, plan_.steps[a].blocks)
                : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]);
   }
   // Whether b may only start a part after other blocks have finished all of a. handed: b's first input comes without a wait.

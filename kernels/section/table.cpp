@@ -83,9 +83,10 @@ int64_t parts_of(const Step& s, const Access& access) {
   return s.partition == Partition::rows && access.by_rows ? s.rows : 0;
 }
 
-// Bytes from one of these parts to the next.
-int64_t part_bytes(const Step& s, const OperandRange& range, int64_t parts) {
-  return s.partition == Partition::rows && range.row_bytes != 0 ? range.row_bytes : (range.end - range.begin) / parts;
+// Bytes from one part to the next, if so many of these parts count as one; 0: they are no stretch of bytes.
+int64_t part_bytes(const Step& s, const OperandRange& range, int64_t parts, int64_t together) {
+  if (s.partition != Partition::rows || range.dense) return (range.end - range.begin) / parts * together;
+  return together == 1 ? range.row_bytes : 0;
 }
 
 }  // namespace
@@ -128,7 +129,8 @@ OperandRange range_of(const View& view, int space, int64_t first) {
   return {.space = space,
           .begin = begin,
           .end = view.size() == 0 ? begin : first + (high + 1) * element,
-          .row_bytes = view.rank > 0 ? view.strides[0] * element : 0};
+          .row_bytes = view.rank > 0 ? view.strides[0] * element : 0,
+          .dense = is_contiguous(view)};
 }
 
 std::string print(const Table& table) {
@@ -175,16 +177,20 @@ bool writes_state(const std::vector<Access>& accesses, const std::vector<Operand
 
 bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
 
-bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges) {
+bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges,
+              int64_t shares) {
   if (!of_a.write && !of_b.write) return false;
   const OperandRange &x = ranges[size_t(of_a.buffer)], &y = ranges[size_t(of_b.buffer)];
   if (!overlap(x, y)) return false;
   if (a.partition == Partition::one && b.partition == Partition::one && a.owner == b.owner) return false;  // the same thread runs both
   // Row (or model) i of both lies in the i-th of some equal stretches of bytes, and belongs to the same thread.
-  const int64_t parts = parts_of(a, of_a);
-  if (parts == 0 || parts != parts_of(b, of_b)) return true;
-  const int64_t bytes = part_bytes(a, x, parts);
-  return bytes != part_bytes(b, y, parts) || std::max(x.end, y.end) - std::min(x.begin, y.begin) > parts * std::abs(bytes);
+  const int64_t of_x = parts_of(a, of_a), of_y = parts_of(b, of_b);
+  int64_t parts = of_x;
+  if (of_x != of_y && shares > 0 && of_x % shares == 0 && of_y % shares == 0) parts = shares;
+  if (of_x == 0 || of_y == 0 || (of_x != of_y && parts != shares)) return true;
+  const int64_t bytes = part_bytes(a, x, of_x, of_x / parts);
+  return bytes == 0 || bytes != part_bytes(b, y, of_y, of_y / parts) ||
+         std::max(x.end, y.end) - std::min(x.begin, y.begin) > parts * std::abs(bytes);
 }
 
 void EarlierAccesses::add(const Step& step, const Access& access) {
@@ -192,8 +198,9 @@ void EarlierAccesses::add(const Step& step, const Access& access) {
   const bool known = index_.any_overlapping(range, [&](int number) {  // conflicts with the same accesses
     const Earlier& e = list_[size_t(number)];
     const OperandRange& other = ranges_[size_t(e.access.buffer)];
-    return other.begin == range.begin && other.end == range.end && other.row_bytes == range.row_bytes && e.access.write == access.write &&
-           e.step->partition == step.partition && e.step->owner == step.owner && parts_of(*e.step, e.access) == parts_of(step, access);
+    return other.begin == range.begin && other.end == range.end && other.row_bytes == range.row_bytes && other.dense == range.dense &&
+           e.access.write == access.write && e.step->partition == step.partition && e.step->owner == step.owner &&
+           parts_of(*e.step, e.access) == parts_of(step, access);
   });
   if (known) return;
   index_.add(range, int(list_.size()));

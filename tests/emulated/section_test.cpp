@@ -198,6 +198,45 @@ TEST(Section, RunsEnsemblesModelByModel) {
   expect_same(trial, {1, 3, 8});
 }
 
+// A loss's rows, several for each model, on the blocks of their models: no block waits for another one's results. What all models share,
+// such as the labels' one-hot rows, is made beside them.
+TEST(Section, RowsOfAnEnsembleRunWhereTheirModelDoes) {
+  for (const int64_t models : {2, 3, 6})
+    for (const int64_t rows : {2, 5, 16}) {
+      SCOPED_TRACE(cat(models, " models, ", rows, " rows"));
+      const Variable v = per_model(patterned({models, 7, 5}, 0.05f), "v"), b = per_model(patterned({models, 5}, 0.1f, 3), "b"),
+                     w = per_model(patterned({models, 5, 4}, 0.05f, 5), "w"), c = per_model(patterned({models, 4}, 0.1f, 7), "c");
+      optim::SGD descent(0.1);
+      auto step = function([&](Tensor x, Tensor labels) {
+        return vmap(
+            [&] {
+              GradientTape tape;
+              const std::vector<Variable> all{v, b, w, c};
+              for (const Variable& one : all) tape.watch(one);
+              const Tensor cost = mean(sparse_cross_entropy(matmul(tanh(matmul(x, v) + b), w) + c, labels));
+              descent.apply_gradients(tape.gradient(cost, all), all);
+              return cost;
+            },
+            {.in_axes = {std::nullopt}})();
+      });
+      std::vector<int32_t> labels;
+      for (int64_t i = 0; i < rows; ++i) labels.push_back(int32_t(i * i % 4));
+      const auto program = program_of(step.concrete(patterned({rows, 7}, 0.1f, 1), tensor(labels, {rows})).graph());
+      ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+      Trial trial(program);
+      trial.start_with(exec::StorageKind::input, 1, labels.data());
+      expect_same(trial, {1, 2, 3, int(models), 12});
+      const auto plan = trial.plan(12);
+      int losses = 0;
+      for (const section::BlockStep& s : plan->plan.steps) {
+        if (s.kind != section::StepKind::sparse_cross_entropy) continue;
+        EXPECT_TRUE(s.first_block == 0 && s.blocks == models && s.waits == 0) << section::print(plan->plan);
+        ++losses;
+      }
+      EXPECT_EQ(losses, 1) << section::print(plan->plan);
+    }
+}
+
 // Tiles of 64 rows, of 32 and of fewer; batches that are in shared memory at once, and others.
 TEST(Section, UpdatesTilesOfEverySize) {
   LAMINA_LARGE();

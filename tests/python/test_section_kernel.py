@@ -51,34 +51,34 @@ def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
 # function of its own, which calls another one for tiles at an edge: their frames are in the stack.
 TOOLKIT = "13.0"
 BARS = {
-    ("section_kernel", "sm_80"): (220, 392, 0, 290, 48872, [3451, 387, 2291, 696, 856, 361, 2313]),
-    ("section_kernel", "sm_90a"): (222, 392, 1024, 290, 52656, [3799, 398, 2349, 707, 934, 378, 2243]),
-    ("section_kernel", "sm_100"): (232, 392, 1024, 286, 51688, [3469, 207, 2071, 694, 919, 391, 2230]),
+    ("section_kernel", "sm_80"): (220, 392, 0, 290, 48904, [3451, 387, 2291, 696, 856, 361, 2313]),
+    ("section_kernel", "sm_90a"): (222, 392, 1024, 290, 52696, [3799, 398, 2348, 707, 934, 378, 2243]),
+    ("section_kernel", "sm_100"): (232, 392, 1024, 286, 51784, [3472, 208, 2071, 694, 919, 391, 2230]),
 }
 # Cycles and instructions of one warp (section_steps.py): counted. A layer took 840 cycles on an H200 when "forward" was 490: what it takes now was not
 # measured.
-WAYS = {("forward", "sm_80"): (354, 172), ("forward", "sm_90a"): (351, 171), ("gradient", "sm_80"): (354, 172), ("gradient", "sm_90a"): (348, 169),
-        ("chain", "sm_80"): (1821, 261), ("chain", "sm_90a"): (1883, 266), ("known chain", "sm_80"): (769, 149), ("known chain", "sm_90a"): (808, 144),
-        ("first piece", "sm_80"): (388, 119), ("first piece", "sm_90a"): (434, 143), ("dropout", "sm_80"): (172, 35), ("dropout", "sm_90a"): (218, 40),
-        ("weights", "sm_80"): (318, 77), ("weights", "sm_90a"): (303, 79), ("weights back", "sm_80"): (121, 30), ("weights back", "sm_90a"): (117, 34),
-        ("stores", "sm_80"): (286, 58), ("stores", "sm_90a"): (306, 70), ("4 rows", "sm_80"): (667, 264), ("4 rows", "sm_90a"): (691, 271),
-        ("4 rows back", "sm_80"): (711, 244), ("4 rows back", "sm_90a"): (734, 252), ("12 rows", "sm_80"): (1105, 574), ("12 rows", "sm_90a"): (978, 580),
-        ("12 rows back", "sm_80"): (1170, 571), ("12 rows back", "sm_90a"): (1068, 591), ("20 rows", "sm_80"): (1680, 884), ("20 rows", "sm_90a"): (1412, 893),
-        ("20 rows back", "sm_80"): (1771, 906), ("20 rows back", "sm_90a"): (1452, 932), ("stores of 20 rows", "sm_80"): (1263, 299),
-        ("stores of 20 rows", "sm_90a"): (1284, 314), ("hands", "sm_80"): (122, 25), ("hands", "sm_90a"): (136, 33), ("takes", "sm_80"): (353, 32),
-        ("takes", "sm_90a"): (358, 33), ("fetch", "sm_80"): (339, 86), ("fetch", "sm_90a"): (369, 105), ("step", "sm_80"): (698, 122),
-        ("step", "sm_90a"): (731, 121), ("ahead", "sm_80"): (279, 79), ("ahead", "sm_90a"): (276, 77), ("ahead of an update", "sm_80"): (399, 98),
-        ("ahead of an update", "sm_90a"): (402, 98), ("loss", "sm_80"): (2366, 439), ("loss", "sm_90a"): (2440, 459), ("loss gradient", "sm_80"): (885, 119),
-        ("loss gradient", "sm_90a"): (977, 123), ("update", "sm_80"): (2180, 520), ("update", "sm_90a"): (2057, 547), ("whole update", "sm_80"): (2841, 751),
-        ("whole update", "sm_90a"): (2439, 782), ("program", "sm_80"): (2543, 461), ("program", "sm_90a"): (2858, 544),
-        ("program on 8 warps", "sm_80"): (3198, 461), ("program on 8 warps", "sm_90a"): (3486, 544), ("input", "sm_90a"): (745, 122),
-        ("product", "sm_90a"): (382, 90), ("call", "sm_90a"): (213, 43), ("input on 8 warps", "sm_90a"): (858, 122),
-        ("product on 8 warps", "sm_90a"): (478, 90), ("call on 8 warps", "sm_90a"): (237, 43), ("function on 8 warps", "sm_90a"): (107, 16),
-        ("operation on 8 warps", "sm_90a"): (35, 9), ("elements on 8 warps", "sm_90a"): (69, 18), ("momentum", "sm_90a"): (671, 142),
-        ("momentum on 8 warps", "sm_80"): (876, 131), ("momentum on 8 warps", "sm_90a"): (865, 142), ("Adam", "sm_90a"): (1496, 349),
-        ("Adam on 8 warps", "sm_80"): (1816, 323), ("Adam on 8 warps", "sm_90a"): (1805, 349)}
+WAYS = {("forward", "sm_80"): (354, 172), ("forward", "sm_90a"): (351, 171), ("gradient", "sm_80"): (354, 172), ("gradient", "sm_90a"): (345, 169),
+        ("chain", "sm_80"): (1821, 261), ("chain", "sm_90a"): (1888, 266), ("known chain", "sm_80"): (769, 149), ("known chain", "sm_90a"): (813, 144),
+        ("first piece", "sm_80"): (389, 119), ("first piece", "sm_90a"): (438, 143), ("dropout", "sm_80"): (170, 35), ("dropout", "sm_90a"): (223, 40),
+        ("weights", "sm_80"): (316, 76), ("weights", "sm_90a"): (303, 79), ("weights back", "sm_80"): (120, 30), ("weights back", "sm_90a"): (118, 34),
+        ("stores", "sm_80"): (285, 58), ("stores", "sm_90a"): (306, 70), ("4 rows", "sm_80"): (665, 264), ("4 rows", "sm_90a"): (691, 271),
+        ("4 rows back", "sm_80"): (711, 244), ("4 rows back", "sm_90a"): (733, 252), ("12 rows", "sm_80"): (1133, 574), ("12 rows", "sm_90a"): (978, 580),
+        ("12 rows back", "sm_80"): (1171, 571), ("12 rows back", "sm_90a"): (1070, 591), ("20 rows", "sm_80"): (1680, 884), ("20 rows", "sm_90a"): (1415, 893),
+        ("20 rows back", "sm_80"): (1769, 906), ("20 rows back", "sm_90a"): (1455, 932), ("stores of 20 rows", "sm_80"): (1258, 299),
+        ("stores of 20 rows", "sm_90a"): (1274, 314), ("hands", "sm_80"): (121, 25), ("hands", "sm_90a"): (136, 33), ("takes", "sm_80"): (353, 32),
+        ("takes", "sm_90a"): (354, 33), ("fetch", "sm_80"): (340, 86), ("fetch", "sm_90a"): (370, 105), ("step", "sm_80"): (698, 122),
+        ("step", "sm_90a"): (731, 121), ("ahead", "sm_80"): (284, 86), ("ahead", "sm_90a"): (308, 90), ("ahead of an update", "sm_80"): (404, 105),
+        ("ahead of an update", "sm_90a"): (429, 111), ("loss", "sm_80"): (2366, 439), ("loss", "sm_90a"): (2445, 459), ("loss gradient", "sm_80"): (883, 119),
+        ("loss gradient", "sm_90a"): (980, 123), ("update", "sm_80"): (2188, 520), ("update", "sm_90a"): (2081, 547), ("whole update", "sm_80"): (2847, 751),
+        ("whole update", "sm_90a"): (2456, 782), ("program", "sm_80"): (2543, 461), ("program", "sm_90a"): (2861, 544),
+        ("program on 8 warps", "sm_80"): (3198, 461), ("program on 8 warps", "sm_90a"): (3493, 544), ("input", "sm_90a"): (746, 120),
+        ("product", "sm_90a"): (390, 91), ("call", "sm_90a"): (214, 43), ("input on 8 warps", "sm_90a"): (857, 120),
+        ("product on 8 warps", "sm_90a"): (489, 91), ("call on 8 warps", "sm_90a"): (237, 43), ("function on 8 warps", "sm_90a"): (105, 16),
+        ("operation on 8 warps", "sm_90a"): (31, 9), ("elements on 8 warps", "sm_90a"): (67, 18), ("momentum", "sm_90a"): (671, 142),
+        ("momentum on 8 warps", "sm_80"): (876, 131), ("momentum on 8 warps", "sm_90a"): (865, 142), ("Adam", "sm_90a"): (1495, 349),
+        ("Adam on 8 warps", "sm_80"): (1816, 323), ("Adam on 8 warps", "sm_90a"): (1798, 349)}
 # An update of half a layer of 64 x 64, as the sum of counted parts: the tile, and its compiled program twice, for two columns of a thread.
-UPDATES = {"SGD": 2057, "momentum": 3925, "Adam": 5805}
+UPDATES = {"SGD": 2081, "momentum": 3945, "Adam": 5811}
 
 
 @functools.lru_cache(maxsize=None)
@@ -203,17 +203,18 @@ def test_the_benchmarks_account_stays_below_its_bar(trains, most):
 
 
 def account_of_ensemble(plan):
-    """Cycles of a block that has a model of six hidden layers of 64 and ten classes, batch 20, SGD: the sum of its steps' counts, and of two ways between blocks. Weights come
-    in time, at the rate that an H200 showed; the ten sums of the last layer count as 64, and a small step as a step whose program has two inputs."""
-    steps = [found[1] for launch in plan.launches for line in launch["details"] if (found := re.search(r" (\w+) blocks 0\.\.", line))]
-    number = {kind: steps.count(kind) for kind in set(steps)}
+    """Cycles of a block that has a model of six hidden layers of 64 and ten classes, batch 20, SGD: the sum of its steps' counts. It waits for other blocks once, for what was made long
+    before. Weights come in time, at the rate that an H200 showed; the ten sums of the last layer count as 64, and a small step as a step whose program has two inputs."""
+    steps = [found for launch in plan.launches for line in launch["details"] if (found := re.search(r" (\w+) blocks 0\.\.99(.* waits for .*)?", line))]
+    kinds = [step[1] for step in steps]
+    number = {kind: kinds.count(kind) for kind in set(kinds)}
     assert len(plan.launches) == 1 and number["dense"] == number["dense_update"] == 7 and number["dense_grad_input"] == 6, plan
-    assert counted_cycles("20 rows") > FETCHED
+    assert [step[1] for step in steps if step[2]] == ["elementwise"] and counted_cycles("20 rows") > FETCHED
     step, others = counted_cycles("step"), number["elementwise"] + number["copy"] + number["reduce"]
-    rows, ahead = counted_cycles("loss") - step, counted_cycles("ahead")  # each warp has two rows, also the one that goes ahead
+    rows, ahead = counted_cycles("loss") - step, counted_cycles("ahead")  # a warp has up to three rows, also the one that goes ahead
     return {"starts of two chains": counted_cycles("chain") + counted_cycles("known chain") + 2 * counted_cycles("first piece"), "7 layers": 7 * counted_cycles("20 rows"),
-            "6 gradients": 6 * counted_cycles("20 rows back"), "loss": step + ahead + 2 * rows, "its way to all blocks and back": 2 * COUNTED,
-            f"{others} small steps": others * (step + ahead + counted_cycles("program on 8 warps")), 
+            "6 gradients": 6 * counted_cycles("20 rows back"), "loss": step + ahead + 3 * rows, "a wait that is over": LOADED,
+            f"{others} small steps": others * (step + ahead + counted_cycles("program on 8 warps")),
             "7 updates": 7 * (step + counted_cycles("ahead of an update") + counted_cycles("whole update"))}
 
 
@@ -225,7 +226,7 @@ def test_an_ensembles_account_stays_below_its_bar():
     print("".join(f"\n{cycles:8.0f} cycles  {part}" for part, cycles in parts.items()))
     us = sum(parts.values()) / CYCLES_PER_MICROSECOND
     print(f"{us:8.1f} us")
-    assert us <= 37
+    assert us <= 35
 
 
 @pytest.mark.parametrize("name", ["momentum", "Nesterov momentum", "Adam", "AdamW", "Nadam", "RMSprop", "Adagrad", "Lion"])
