@@ -85,7 +85,8 @@ int64_t parts_of(const Step& s, const Access& access) {
 
 // Bytes from one part to the next, if so many of these parts count as one; 0: they are no stretch of bytes.
 int64_t part_bytes(const Step& s, const OperandRange& range, int64_t parts, int64_t together) {
-  if (s.partition != Partition::rows || range.dense) return (range.end - range.begin) / parts * together;
+  const bool follow = range.dense || (together == 1 && range.row_bytes == 0);
+  if (s.partition != Partition::rows || follow) return (range.end - range.begin) / parts * together;
   return together == 1 ? range.row_bytes : 0;
 }
 

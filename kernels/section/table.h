@@ -128,8 +128,8 @@ LAMINA_API std::string print(const Table& table);
 struct OperandRange {
   int space = 0;               // operands overlap only within one space; below 0: temporary memory
   int64_t begin = 0, end = 0;  // bytes
-  int64_t row_bytes = 0;       // from one entry of the view's leading axis to the next
-  bool dense = false;          // the elements follow each other in memory
+  int64_t row_bytes = 0;       // from one entry of the view's leading axis to the next; 0: the entries follow each other
+  bool dense = false;          // all of the view's elements do
   bool holds_value = true;     // false for an output that nothing before the section has written
   bool is_inner = false;       // nothing outside of the section uses these values
   bool is_state = false;       // a Variable's, which must not change behind a step that throws

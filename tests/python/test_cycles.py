@@ -281,9 +281,9 @@ def test_places_are_lines_texts_and_functions():
     between = sorted(n for _, n in cycles.lines_of("known.cu:chain_of_shared_loads(unsigned..chain_of_shuffles(float", files))
     assert "chain_of_shared_loads" in text[between[0] - 1] and "chain_of_shuffles" in text[between[-1] - 1]
     assert between == list(range(between[0], between[-1] + 1))
-    first, *_, last = sorted(n for _, n in cycles.lines_of("section_block.h:bring()", files))
+    first, *_, last = sorted(n for _, n in cycles.lines_of("section_block.h:bring_launch()", files))
     body = "\n".join(sass.source_lines("kernels/cuda/section_block.h")[first - 1:last])
-    assert body.startswith("  LAMINA_DEVICE void bring(int at, int which) const {") and body.endswith("o.element_bytes};\n    }\n  }")
+    assert body.startswith("  LAMINA_DEVICE static void bring_launch(const Launch& given) {") and body.endswith("    sync_block();\n  }")
     for place, why in (("other.cu:3", "no source files"), ("known.cu", "FILE:LINE"), ("known.cu:no such text", "no lines"),
                        ("known.cu:pragma unroll", "lines of .* have the text"), ("section_block.h:nothing()", "no definitions")):
         with pytest.raises(ValueError, match=why):
