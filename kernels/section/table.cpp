@@ -186,9 +186,8 @@ bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of
   if (a.partition == Partition::one && b.partition == Partition::one && a.owner == b.owner) return false;  // the same thread runs both
   // Row (or model) i of both lies in the i-th of some equal stretches of bytes, and belongs to the same thread.
   const int64_t of_x = parts_of(a, of_a), of_y = parts_of(b, of_b);
-  int64_t parts = of_x;
-  if (of_x != of_y && shares > 0 && of_x % shares == 0 && of_y % shares == 0) parts = shares;
-  if (of_x == 0 || of_y == 0 || (of_x != of_y && parts != shares)) return true;
+  const int64_t parts = of_x == of_y ? of_x : shares;
+  if (of_x == 0 || of_y == 0 || parts == 0 || of_x % parts != 0 || of_y % parts != 0) return true;
   const int64_t bytes = part_bytes(a, x, of_x, of_x / parts);
   return bytes == 0 || bytes != part_bytes(b, y, of_y, of_y / parts) ||
          std::max(x.end, y.end) - std::min(x.begin, y.begin) > parts * std::abs(bytes);

@@ -198,8 +198,7 @@ TEST(Section, RunsEnsemblesModelByModel) {
   expect_same(trial, {1, 3, 8});
 }
 
-// A loss's rows, several for each model, on the blocks of their models: no block waits for another one's results. What all models share,
-// such as the labels' one-hot rows, is made beside them.
+// A loss's rows, several for each model, are on the blocks of their models, where the loss waits for no other block.
 TEST(Section, RowsOfAnEnsembleRunWhereTheirModelDoes) {
   for (const int64_t models : {2, 3, 6})
     for (const int64_t rows : {2, 5, 16}) {
