@@ -1,8 +1,9 @@
 """Finds names in READMEs, ARCHITECTURE.md, CONTRIBUTING.md and pages of docs/ that the tree lacks: files, commands of ./dev, targets,
-variables."""
+variables. And a README of the tree that is too long."""
 import fnmatch, os, re
 
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")  # and every page of docs/
+README_WORDS = 700
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
@@ -53,7 +54,7 @@ def named_files(text):
 def stale_rules(root, skip):
     tree, bad = Tree(root, skip), []
     dev = tree.texts.get("dev", "")
-    words = {w for path, text in tree.texts.items() if not path.endswith(".md") for w in re.findall(r"\w+", text)}
+    in_code = {w for path, text in tree.texts.items() if not path.endswith(".md") for w in re.findall(r"\w+", text)}
     for page, text in sorted(tree.texts.items()):
         if not (os.path.basename(page) in PAGES or re.fullmatch(r"docs/.*\.md", page)):
             continue
@@ -62,8 +63,10 @@ def stale_rules(root, skip):
         missing |= {c: "the command of ./dev" for c in COMMAND.findall(text) if not re.search(rf"^  {c}\b", dev, re.M)}
         spans = " ".join(SPAN.findall(prose))
         for pattern, what in WORDS:
-            missing |= {w: what for w in pattern.findall(spans) if w not in words}
+            missing |= {w: what for w in pattern.findall(spans) if w not in in_code}
         for name, what in missing.items():
             line = text[:text.find(name)].count("\n") + 1
             bad.append(f"{page}:{line}: names {what} '{name}', which does not exist. Fix: name what is there now.")
+    if (words := len(tree.texts.get("README.md", "").split())) > README_WORDS:
+        bad.append(f"README.md:1: has {words} words, and {README_WORDS} are the limit. Fix: say it shorter, or on a page of docs/.")
     return bad

@@ -1,4 +1,4 @@
-"""The programs in README.md have ten lines and work, and its commands."""
+"""The programs in README.md have ten lines and work, and so do its commands."""
 import os
 import re
 import signal
@@ -33,19 +33,6 @@ def test_the_cpp_program_fits_the_line(tmp_path):
     output_of("g++", "-std=c++20", "-I", ROOT, "-I", os.path.join(ROOT, "include"), str(tmp_path / "first.cpp"), "-L", library, "-llamina", f"-Wl,-rpath,{library}",
               "-o", str(tmp_path / "first"))
     expect_fitted(output_of(str(tmp_path / "first")))
-
-
-def test_it_is_short():
-    with open(os.path.join(ROOT, "README.md")) as f:
-        assert len(f.read().split()) <= 700
-
-
-def test_what_it_links_to_is_there():
-    for name in ("README.md", "ARCHITECTURE.md"):
-        with open(os.path.join(ROOT, name)) as f:
-            text = f.read()
-        for target in re.findall(r"\]\(([^)#:]+)\)", text) + re.findall(r"`((?:runtime|graph|kernels|tests|perf|examples)/[\w./]+)`", text):
-            assert os.path.exists(os.path.join(ROOT, target)), f"{name} names {target}"
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())

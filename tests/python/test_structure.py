@@ -73,6 +73,7 @@ def test_a_sound_tree_has_no_findings(tmp_path):
     ({"docs/a.md": "[a](b.md)\n"}, "names the file or folder 'b.md'"),
     ({"CONTRIBUTING.md": "`./dev tset`\n", "dev": "  test [WORD ...]\n"}, "names the command of ./dev 'tset'"),
     ({"README.md": "`lamina_tests`\n", "cmake/README.md": "", "cmake/t.cmake": "add_executable(lamina_test)\n"}, "names the build target 'lamina_tests'"),
+    ({"README.md": "word " * 701}, "README.md:1: has 701 words, and 700 are the limit"),
     ({"README.md": "`LAMINA_DUMPS=dir`\n", "cmake/README.md": "", "cmake/t.cmake": "LAMINA_DUMP\n"}, "names the variable 'LAMINA_DUMPS'"),
     ({"docs/a.md": "see /wo" "rk/main\n"}, "docs/a.md:1: names '/wo" "rk/m'"),
     ({"docs/a.md": "\nsee ../sh" "ared/x\n"}, "docs/a.md:2: names '../sh" "ared'"),
