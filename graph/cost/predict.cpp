@@ -43,15 +43,15 @@ constexpr double kWordMicroseconds = 0.51, kMeetMicroseconds = 0.93;
 constexpr double kStartMicroseconds = 4.7;  // of a section, from its launch to its first step
 // A chain's pieces of weights, 64 x 64. Fetching one takes kFetchCycles, or more where each block reads other weights (in an ensemble of
 // 100 models); they were measured when a piece took 840 or 2,350 cycles, most of it to fetch. The products of one on its rows take
-// kPieceCycles or more, and cycles_of_many() with many rows, of which a group has 1, 3 or 5: not measured, but counted (351 forward, 345
-// back; up to 733, 1,070 and 1,455) and rounded up. The start of a chain until its first piece is there, and of one that has more links
+// kPieceCycles or more, and cycles_of_many() with many rows, of which a group has 1, 3 or 5: not measured, but counted (351 forward, 348
+// back; up to 735, 1,065 and 1,452) and rounded up. The start of a chain until its first piece is there, and of one that has more links
 // than one warp finds at once. Rows from other blocks, from the word that tells of them on.
 constexpr double kFetchCycles = 700, kFetchOfManyCycles = 2350, kPieceCycles = 370;
 constexpr double cycles_of_many(int rows_of_group) { return rows_of_group == 1 ? 780 : rows_of_group == 3 ? 1130 : 1540; }
 constexpr double kChainCycles = 7700, kLongChainCycles = 4000, kRowsCycles = 650;
 // From rows that a block has made until they are another's: 574 in a trial on an H200, of which 107 are counted for its instructions. The
-// kernel's are counted at 136 until the store, and 97 from the load on.
-constexpr double kHandedCycles = 574 - 107 + 136 + 97;
+// kernel's are counted at 151 until the store, and 101 from the load on.
+constexpr double kHandedCycles = 574 - 107 + 151 + 101;
 // A step without its own work: measured when one of its warps waited for the next step's record, three loads one behind the other.
 constexpr double kStepCycles = 2970, kLossCycles = 3960;
 constexpr double kCopyCycles = 1300;  // of one element of each thread, when it took one at a time
@@ -65,13 +65,13 @@ constexpr double kProgramFactor = 1.6;
 struct ProgramCycles {
   double start, input, quick, other, output;
 };
-constexpr ProgramCycles kProgramOfFewWarps{263 + 89 + 263, 750, 376, 217 + 102 + 24, 690},
-    kProgram{406 + 102 + 263, 864, 474, 240 + 103 + 28, 837};
+constexpr ProgramCycles kProgramOfFewWarps{365 + 57 + 263, 420, 388, 127 + 106 + 26, 279},
+    kProgram{425 + 66 + 263, 492, 470, 154 + 111 + 34, 343};
 // A compiled program: momentum's for all without a root, Adam's for all with one. The gradient of a loss: eight rows of 32 classes at once.
 struct CompiledCycles {
   double plain, with_root;
 };
-constexpr CompiledCycles kCompiledOfFewWarps{55 + 1140, 55 + 1946}, kCompiled{62 + 1317, 62 + 2346};
+constexpr CompiledCycles kCompiledOfFewWarps{57 + 1017, 57 + 1501}, kCompiled{66 + 1467, 66 + 2078};
 constexpr double kLossGradientCycles = 160;
 constexpr int kElementsAtOnce = 4, kFewWarpsThreads = 128;
 // A product in a launch of its own: beside the launch, and times its arithmetic at the card's peak rate. One that sums over a batch's rows
@@ -222,7 +222,7 @@ class SectionModel {
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
     if (s.kind == StepKind::collect) bytes += double(sizeof(float)) * elements_of_sum(s, block) * sums_[s.k].roots;
     const double program =
-        s.kind == StepKind::collect && s.code >= 0 && s.descent_w < 0
+        s.kind == StepKind::collect && s.code >= 0 && s.descent < 0
             ? std::ceil(elements_of_sum(s, block) / section::kSumChunk) * cycles_of_program(s.known, s.code, true, false, kElementsAtOnce)
             : 0;
     const double loss = s.kind == StepKind::sparse_cross_entropy ? kLossCycles : 0;  // of ten classes: sums in double, in order
@@ -270,8 +270,8 @@ class SectionModel {
     const double large = std::floor(rows / (2 * section::kUpdateRows)), all = std::ceil(rows / section::kUpdateRows);
     const double tiles = whole_columns * (all - 2 * large) + (columns - whole_columns) * all;
     // A thread has four or eight rows of two columns.
-    const double program = s.code >= 0 && s.descent_w < 0 ? 2 * cycles_of_program(s.known, s.code, true, false, kElementsAtOnce) : 0;
-    const double of_bias = s.code2 >= 0 && s.descent_w2 < 0 ? columns * cycles_of_program(s.known2, s.code2, true, true, 2) : 0;
+    const double program = s.code >= 0 && s.descent < 0 ? 2 * cycles_of_program(s.known, s.code, true, false, kElementsAtOnce) : 0;
+    const double of_bias = s.code2 >= 0 && s.descent2 < 0 ? columns * cycles_of_program(s.known2, s.code2, true, true, 2) : 0;
     return models * (whole_columns * large * (kLargeTileCycles + kLargeTileRowCycles * s.rows + 2 * program) +
                      tiles * (kTileCycles + kTileRowCycles * s.rows + program) + of_bias);
   }

@@ -72,7 +72,7 @@ void pause(const Where& where);  // other threads run first
 void before_atomic(const void* address, size_t bytes, const Where& where);
 void acquired(const void* address, const Where& where);
 void before_release(const void* address, const Where& where);
-void copy_async(void* to, const void* from, size_t bytes, const Where& where);
+void copy_async(void* to, const void* from, size_t bytes, const Where& where);  // from null: zeros
 void commit_copies();
 void wait_copies(int but, const Where& where);
 void* static_shared(const void* site, size_t bytes);
@@ -234,6 +234,10 @@ template <int bytes>
 void copy_async(void* to_shared, const void* from, LAMINA_WHERE) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16);
   emulation::copy_async(to_shared, from, bytes, where);
+}
+template <int bytes>
+void copy_async_or_zero(void* to_shared, const void* from, bool is_there, LAMINA_WHERE) {
+  copy_async<bytes>(to_shared, is_there ? from : nullptr, where);
 }
 inline void commit_copies() { emulation::commit_copies(); }
 template <int but>

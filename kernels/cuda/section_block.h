@@ -37,16 +37,13 @@ struct alignas(16) Address {
     return reinterpret_cast<T*>(at + model * per_model);
   }
 };
-// Of an update's operands, those that it reads itself. w, rate, to: of w - rate * dw, if it is that; to: or where dw itself goes.
-enum UpdateOperand : int { kOfX, kOfDz, kOfW, kOfRate, kOfTo, kUpdateOperands };
 // A step with its operands, brought to shared memory while steps before it run (section_records.h).
 struct alignas(16) Record {
-  static constexpr int kOperands = 20;  // an update by AdamW has 18
+  static constexpr int kOperands = section::kOperandsAtHand;
   BlockStep step;
-  alignas(16) BlockOperand operands[kOperands];  // used when the step has at most kOperands
+  alignas(16) BlockOperand operands[kOperands];  // the first ones of the step
   Address addresses[kOperands];
-  Address update[kUpdateOperands];  // of a dense_update; null: it has none
-  LAMINA_DEVICE int operands_here() const { return step.ins + step.outs <= kOperands ? step.ins + step.outs : 0; }
+  LAMINA_DEVICE bool has_all() const { return step.ins + step.outs <= kOperands; }
 };
 static_assert(sizeof(BlockStep) <= 4 * kWarp);
 
@@ -167,29 +164,24 @@ struct Block {
   LAMINA_DEVICE const BlockStep& step() const { return record(current).step; }
   // Operand i of the current step is operands()[i]; their numbers are those of the table.
   LAMINA_DEVICE const BlockOperand* operands() const {
-    const BlockStep& s = step();
-    return record(current).operands_here() > 0 ? record(current).operands - s.first_in : all_operands();
+    return record(current).has_all() ? record(current).operands - step().first_in : all_operands();
   }
   LAMINA_DEVICE const int* code(int at) const { return reinterpret_cast<const int*>(launch().program + launch().places.codes_at) + at; }
   template <class T>
   LAMINA_DEVICE T* data(int i) const {
-    const BlockStep& s = step();
-    if (s.ins + s.outs > Record::kOperands) [[unlikely]]
+    if (!record(current).has_all()) [[unlikely]]
       return data<T>(all_operands()[i], model);
-    return record(current).addresses[i - s.first_in].of<T>(model);
+    return record(current).addresses[i - step().first_in].of<T>(model);
   }
   LAMINA_DEVICE Address address(const BlockOperand& o) const { return {data<char>(o), o.model_stride * o.element_bytes}; }
   template <class T>
   LAMINA_DEVICE T* data(const BlockOperand& o, int model = 0) const {
     return reinterpret_cast<T*>(at[o.base] + o.offset + turns().moved[o.mover] + model * o.model_stride * o.element_bytes);
   }
+  // Operand i of the current step, below Record::kOperands.
   template <class T>
-  LAMINA_DEVICE T* in(const BlockStep& s, int i) const {
-    return data<T>(s.first_in + i);
-  }
-  template <class T>
-  LAMINA_DEVICE T* out(const BlockStep& s, int i) const {
-    return data<T>(s.first_out + i);
+  LAMINA_DEVICE T* operand(int i) const {
+    return record(current).addresses[i].of<T>(model);
   }
 
   LAMINA_DEVICE unsigned long long* handed() const {

@@ -167,7 +167,7 @@ LAMINA_DEVICE bool run_chain(Block& b, bool& known) {
       sync_block();  // the links are found
     }
     known = false;
-    const float* first_rows = b.in<const float>(s, 0);
+    const float* first_rows = b.operand<const float>(0);
     const bool last_model = b.model + 1 == models.end;
     const auto run = [&](auto few, auto back) {
       run_roles<few, back>(b.at, b.list, b.count, b.position, b.current, b.chains, first_rows, count, rows.begin, rows.end, last_model);

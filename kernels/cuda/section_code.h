@@ -2,21 +2,10 @@
 // a warp's 32 accesses hit 32 banks.
 #pragma once
 #include "kernels/cuda/four.h"
+#include "kernels/cuda/section_elements.h"
 #include "kernels/cuda/section_scalar.h"
 
 namespace lamina::kernels::cuda::resident {
-
-// What a thread computes at once: the cost of reading an instruction is shared, and loads wait together.
-inline constexpr int kElements = 4;
-
-LAMINA_DEVICE void store_bits(char* p, DType t, unsigned long long v) {
-  switch (t) {
-    case DType::boolean: *reinterpret_cast<unsigned char*>(p) = (unsigned char)v; break;
-    case DType::f64:
-    case DType::i64: *reinterpret_cast<long long*>(p) = (long long)v; break;
-    default: *reinterpret_cast<unsigned*>(p) = unsigned(v); break;
-  }
-}
 
 // A program of kernels/known_codes.h: all values are in registers.
 template <int which>
@@ -53,7 +42,7 @@ struct Code {
       : known(known),
         operands(b.operands()),
         at(b.at),
-        moved(b.turns().moved),
+        current(b.current),
         model(b.model),
         source(b.code(code)),
         source_words(least(section::kMostCodeWords, (b.launch().places.turns_at - b.launch().places.codes_at) / 4 - code)),
@@ -64,16 +53,15 @@ struct Code {
   int known;  // what its step says
   const BlockOperand* operands;
   char* const* at;
-  const long long* moved;
-  int model;
+  int current, model;       // the block's
   const int* source;        // the program, in the plan
   int source_words;         // at most; others may follow it
   int first_in, first_out;  // first operands of the step for the program's inputs and outputs
   bool given;               // input 0 is passed in, and first_in is input 1
   int n;
 
-  // Brings a program that is interpreted to shared memory, where chains have rows of the batch. All threads of the block must call it, when
-  // all are done with the program before.
+  // Brings a program that is interpreted, and where its operands are, to shared memory, where chains have rows of the batch. All threads of
+  // the block must call it, when all are done with the program before.
   LAMINA_DEVICE void bring() const {
     if (known == section::kInterpreted) bring_words();
   }
@@ -86,10 +74,22 @@ struct Code {
     LAMINA_UNROLL
     for (int i = 0; i < times; ++i)
       if (i * kThreads < left) words()[first + i * kThreads] = word[i];
+    const int ins = source[0] - int(given), outs = source[3];
+    for (int i = first; i < ins + outs; i += kThreads) {
+      const int operand = i < ins ? first_in + i : first_out + i - ins;
+      ports()[i] = {address(operand), operands[operand].broadcast};
+    }
     sync_block();
   }
+  // An operand of the program: those of its inputs, but for the one that is given, then those of its outputs.
+  struct alignas(16) Port {
+    char* at;
+    Broadcast broadcast;
+  };
+  static constexpr int kPortsAt = (section::kMostCodeWords + 3) / 4 * 4;
   LAMINA_DEVICE static int* words() { return dynamic_shared<int>() + kRowsAt; }
-  static_assert(section::kMostCodeWords <= 2 * kFewRows * kMostWidth);
+  LAMINA_DEVICE static Port* ports() { return reinterpret_cast<Port*>(words() + kPortsAt); }
+  static_assert(kPortsAt + 2 * section::kMostRegisters * int(sizeof(Port)) / 4 <= 2 * kFewRows * kMostWidth && kRowsAt % 4 == 0);
 
   LAMINA_DEVICE static int inputs() { return words()[0]; }
   LAMINA_DEVICE static int constants() { return words()[1]; }
@@ -104,8 +104,9 @@ struct Code {
   }
 
   LAMINA_DEVICE char* address(int operand) const {
-    const BlockOperand& o = operands[operand];
-    return at[o.base] + o.offset + moved[o.mover] + model * o.model_stride * o.element_bytes;
+    Block b(at, nullptr, 0);
+    b.current = current, b.model = model;
+    return b.data<char>(operand);
   }
   // Of an operand that is broadcast in this way, for element i of the whole.
   LAMINA_DEVICE long long place(Broadcast broadcast, long long i) const {
@@ -115,15 +116,6 @@ struct Code {
     const long long row = is_short ? (long long)(unsigned(i) / unsigned(n)) : i / n;
     return broadcast == Broadcast::column ? row : i - row * n;
   }
-  template <class T, class Word>
-  LAMINA_DEVICE static void load(const char* from, const long long (&places)[kElements], Word* to, int stride) {
-    T v[kElements];
-    LAMINA_UNROLL
-    for (int e = 0; e < kElements; ++e) v[e] = load_shared_between_blocks(reinterpret_cast<const T*>(from) + places[e]);
-    LAMINA_UNROLL
-    for (int e = 0; e < kElements; ++e) to[e * stride] = Word(v[e]);
-  }
-
   // Elements first, first + step, ... of this thread: `count` of them. The others repeat the last one, without its calls, and are not
   // stored.
   template <class Word>
@@ -138,33 +130,47 @@ struct Code {
         for (int e = 0; e < kElements; ++e) to[e * threads] = Word(bits_of(input0.v[e]));
         continue;
       }
-      const int operand = first_in + i - (given ? 1 : 0);
-      const char* from = address(operand);
+      char* const from = ports()[i - int(given)].at;
+      const Broadcast broadcast = ports()[i - int(given)].broadcast;
       long long places[kElements];
       LAMINA_UNROLL
-      for (int e = 0; e < kElements; ++e) places[e] = place(operands[operand].broadcast, first + least(e, count - 1) * step);
+      for (int e = 0; e < kElements; ++e) places[e] = place(broadcast, first + least(e, count - 1) * step);
       switch (DType(w[i])) {
-        case DType::boolean: load<unsigned char>(from, places, to, threads); break;
+        case DType::boolean: load_elements<unsigned char>(from, places, to, threads); break;
         case DType::f64:
-        case DType::i64: load<long long>(from, places, to, threads); break;
-        default: load<unsigned>(from, places, to, threads); break;
+        case DType::i64: load_elements<long long>(from, places, to, threads); break;
+        default:
+          if constexpr (sizeof(Word) > 4) {
+            load_elements<unsigned>(from, places, to, threads);
+          } else {
+            LAMINA_UNROLL
+            for (int e = 0; e < kElements; ++e) copy_async<4>(to + e * threads, from + places[e] * 4);
+          }
+          break;
       }
     }
+    commit_copies(), wait_copies<0>();
+    // Of a register's number, or a constant's behind -1.
+    const auto source = [&](int r) {
+      Source<Word> s{r < 0 ? nullptr : own(r), 0};
+      if (r < 0) {
+        const int* c = constant + ~r * section::kCodeConstant;
+        s.constant = Word(unsigned(c[1]) | (unsigned long long)unsigned(c[2]) << 32);
+      }
+      return s;
+    };
     w = constant + constants() * section::kCodeConstant;
     for (int i = 0; i < instructions(); ++i, w += section::kCodeInstruction) {
-      const ScalarOp op = ScalarOp(w[0] & 0xff);
-      const DType type = DType(w[0] >> 8 & 0xff), result = DType(w[0] >> 16 & 0xff);
-      // A register's number, or a constant's behind -1.
-      const auto get = [&](int r, int e) {
-        if (r >= 0) return own(r)[e * threads];
-        const int* c = constant + ~r * section::kCodeConstant;
-        return Word(unsigned(c[1]) | (unsigned long long)unsigned(c[2]) << 32);
-      };
+      // Read once: behind each store to a register, shared memory would be read again.
+      const int code = w[0], number_a = w[1], number_b = w[2], number_c = w[3];
       Word* const to = own(w[4]);
+      const ScalarOp op = ScalarOp(code & 0xff);
+      const DType type = DType(code >> 8 & 0xff), result = DType(code >> 16 & 0xff);
+      const Source<Word> x = source(number_a), y = source(number_b);
       const auto each = [&](auto f) {
         float a[kElements], b[kElements];
         LAMINA_UNROLL
-        for (int e = 0; e < kElements; ++e) a[e] = as<float>(get(w[1], e)), b[e] = as<float>(get(w[2], e));
+        for (int e = 0; e < kElements; ++e) a[e] = as<float>(x.get(e, threads)), b[e] = as<float>(y.get(e, threads));
         LAMINA_UNROLL
         for (int e = 0; e < kElements; ++e) to[e * threads] = Word(bits_of(f(a[e], b[e])));
       };
@@ -175,23 +181,46 @@ struct Code {
       } else if (type == DType::f32 && op == ScalarOp::mul) {
         each([](float a, float b) { return a * b; });
       } else {
+        const Source<Word> z = source(number_c);
         Word value = 0;
         LAMINA_ROLLED
         for (int e = 0; e < kElements; ++e) {
-          if (e < count) value = Word(calculate(op, type, result, get(w[1], e), get(w[2], e), get(w[3], e)));
+          if (e < count) value = Word(calculate(op, type, result, x.get(e, threads), y.get(e, threads), z.get(e, threads)));
           to[e * threads] = value;
         }
       }
     }
     for (int i = 0; i < outputs(); ++i, w += section::kCodeOutput) {
-      const int operand = first_out + i, bytes = operands[operand].element_bytes;
-      char* const to = address(operand);
-      LAMINA_UNROLL
-      for (int e = 0; e < kElements; ++e)
-        if (e < count) store_bits(to + (first + e * step) * bytes, DType(w[1]), own(w[0])[e * threads]);
+      const Word* const from = own(w[0]);
+      char* const to = ports()[inputs() - int(given) + i].at;
+      switch (DType(w[1])) {
+        case DType::boolean: store_elements<unsigned char>(to, from, threads, first, step, count); break;
+        case DType::f64:
+        case DType::i64: store_elements<long long>(to, from, threads, first, step, count); break;
+        default: store_elements<unsigned>(to, from, threads, first, step, count); break;
+      }
     }
   }
-
+  // Where a compiled program's operands are. here: the record has all of the step's.
+  template <int which, bool here>
+  LAMINA_DEVICE void find(long long first, const unsigned* (&from)[known::kCodes[which].inputs],
+                          bool (&is_number)[known::kCodes[which].inputs], float* (&to)[known::kCodes[which].outputs]) const {
+    constexpr KnownCode row = known::kCodes[which];
+    const Record& record = Block::record(current);
+    const int before = record.step.first_in;
+    LAMINA_UNROLL
+    for (int i = 0; i < row.inputs; ++i) {
+      if (i == 0 && given) continue;
+      const int operand = first_in + i - (given ? 1 : 0);
+      from[i] = reinterpret_cast<const unsigned*>(here ? record.addresses[operand - before].of<char>(model) : address(operand));
+      is_number[i] = (here ? record.operands[operand - before] : operands[operand]).broadcast == Broadcast::scalar;
+    }
+    LAMINA_UNROLL
+    for (int o = 0; o < row.outputs; ++o) {
+      const int operand = first_out + o;
+      to[o] = reinterpret_cast<float*>(here ? record.addresses[operand - before].of<char>(model) : address(operand)) + first;
+    }
+  }
   template <int which>
   LAMINA_DEVICE void run_compiled(long long first, long long step, int count, Four input0) const {
     constexpr KnownCode row = known::kCodes[which];
@@ -201,14 +230,12 @@ struct Code {
     for (int k = 0; k < row.constants; ++k) program.constants[k] = unsigned(constant[k * section::kCodeConstant + 1]);
     // All addresses first: what finds the next one would wait for the loads before it.
     const unsigned* from[row.inputs] = {};
+    float* to[row.outputs];
     bool is_number[row.inputs] = {};
-    LAMINA_UNROLL
-    for (int i = 0; i < row.inputs; ++i) {
-      if (i == 0 && given) continue;
-      const int operand = first_in + i - (given ? 1 : 0);
-      from[i] = reinterpret_cast<const unsigned*>(address(operand));
-      is_number[i] = operands[operand].broadcast == Broadcast::scalar;
-    }
+    if (Block::record(current).has_all()) [[likely]]
+      find<which, true>(first, from, is_number, to);
+    else
+      find<which, false>(first, from, is_number, to);
     LAMINA_UNROLL
     for (int i = 0; i < row.inputs; ++i) {
       LAMINA_UNROLL
@@ -220,18 +247,18 @@ struct Code {
       }
     }
     program.calculate();
-    store_compiled(program, first, step, count);
+    store_compiled(program, to, step, count);
   }
   template <int o = 0, int which>
-  LAMINA_DEVICE void store_compiled(const Compiled<which>& program, long long first, long long step, int count) const {
+  LAMINA_DEVICE static void store_compiled(const Compiled<which>& program, float* const (&to)[known::kCodes[which].outputs], long long step,
+                                           int count) {
     constexpr KnownCode row = known::kCodes[which];
     if constexpr (o < row.outputs) {
       constexpr int value = row.output[o];
-      float* const to = reinterpret_cast<float*>(address(first_out + o)) + first;
       LAMINA_UNROLL
       for (int e = 0; e < kElements; ++e)
-        if (e < count) to[e * step] = as<float>(program.template get<value>(e));
-      store_compiled<o + 1>(program, first, step, count);
+        if (e < count) to[o][e * step] = as<float>(program.template get<value>(e));
+      store_compiled<o + 1>(program, to, step, count);
     }
   }
   template <int which = 0>

@@ -43,56 +43,61 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   }
   Ahead ahead(b);  // of the warp kBringer
   begin_at(b, ahead, b.position);
-  bool links_known = true;  // those of the step at the position, if it is a chain
+  const bool timed = a.clock != nullptr;
+  int found = kMostLinks;  // the links of a chain at the position are found if it has no more
   unsigned go_on = 0;
   while (b.position < count) {
     const BlockStep& s = b.step();
     // Read once, together. The record is overwritten when the step is over.
     const StepKind kind = s.kind;
-    const int chain = s.chain, waits = s.early ? 0 : s.waits, first_wait = s.first_wait, signal = s.signal;
+    const int chain = s.chain, waits = s.waits, signal = s.signal;
     [[maybe_unused]] const bool announced = of_ranks && section::announces(s);
-    if (kind == StepKind::loop) {
-      const int place = b.position;
-      clock_begin_wait(b, place);
-      const bool goes_on = take_turn(b, s, first);
-      clock_begin_step(b, place), clock_end_step(b, place);
-      if (!goes_on) {
-        go_on = b.turns().leaves ? unsigned(list[place]) + 1 : 0;
-        break;
-      }
-      first = false;
-      begin_at(b, ahead, b.position);
-      links_known = true;
-      continue;
+    if (warp_index() == kBringer && kind != StepKind::loop) {
+      ahead.go_on(b, b.current + 1);
+      // It finds the links of a short chain while the others work; those of a longer one are found by all, when the step is over.
+      if (const BlockStep& after = Block::record(b.current + 1).step;
+          chain == 0 && after.chain > 0 && after.chain <= int(kWarp) && b.position + 1 < count)
+        find_links(b, after, b.chains, b.position + 1, b.models_of(after).begin, int(lane()), int(kWarp));
     }
-    if (warp_index() == kBringer) ahead.go_on(b, b.current + 1);
-    clock_begin_wait(b, b.position);
-    if (waits > 0 && !makes(Mistake::updates_before) &&
-        sync_block_or(!wait_for_others(b, first_wait, waits, int(thread_index()), kThreads)))
-      break;
-    clock_begin_step(b, b.position);
-    const int next = b.position + (chain > 0 ? chain : 1);
-    if (chain > 0) {
-      if (!run_chain(b, links_known)) break;
-    } else {
-      // One warp finds the links of a short chain while the others work; those of a longer one are found by all, when the step is over.
-      if (warp_index() == kBringer && next < count) {
-        const BlockStep& after = Block::record(b.current + 1).step;
-        sync_warp();
-        if (after.chain > 0 && after.chain <= int(kWarp))
-          find_links(b, after, b.chains, next, b.models_of(after).begin, int(lane()), int(kWarp));
+    if ((kind == StepKind::loop) | (chain > 0) | (waits > 0) | timed) [[unlikely]] {
+      clock_begin_wait(b, b.position);
+      if (kind == StepKind::loop) {
+        const int place = b.position;
+        const bool goes_on = take_turn(b, s, first);
+        clock_begin_step(b, place), clock_end_step(b, place);
+        if (!goes_on) {
+          go_on = b.turns().leaves ? unsigned(list[place]) + 1 : 0;
+          break;
+        }
+        first = false;
+        begin_at(b, ahead, b.position);
+        found = kMostLinks;
+        continue;
       }
-      if (!run_step<of_ranks>(b, s)) break;
-      sync_block();  // the step is over
+      if (waits > 0 && !s.early && !makes(Mistake::updates_before) &&
+          sync_block_or(!wait_for_others(b, s.first_wait, waits, int(thread_index()), kThreads)))
+        break;
+      clock_begin_step(b, b.position);
+      if (chain > 0) {
+        bool known = chain <= found;
+        if (!run_chain(b, known)) break;
+        found = known ? kMostLinks : 0;
+        b.position += chain, ++b.current;
+        continue;
+      }
+    }
+    if (!run_step<of_ranks>(b, s)) break;
+    sync_block();  // the step is over
+    if ((signal >= 0) | timed) {
       if (signal >= 0 && thread_index() == 0) {
         add_release(a.state + signal, 1);
         if constexpr (of_ranks)
           if (announced) announce_if_last(b.launch(), list[b.position]);
       }
       clock_end_step(b, b.position);
-      links_known = next == count || Block::record(b.current + 1).step.chain <= int(kWarp);
     }
-    b.position = next, ++b.current;
+    found = int(kWarp);
+    ++b.position, ++b.current;
   }
   if (warp_index() == kBringer) ahead.wait();
   clock_end_block(b);

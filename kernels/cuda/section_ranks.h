@@ -23,7 +23,7 @@ LAMINA_CALLED void report_stopped(const Launch& a) {
 // Copies chunks of this rank's roots.
 LAMINA_DEVICE void announce(const Block& b, const BlockStep& s, Rows chunks) {
   const SumBuffer sum(b.launch(), s.k);
-  const float* from = b.in<const float>(s, 0);
+  const float* from = b.data<const float>(s.first_in);
   const int begin = chunks.begin * section::kSumChunk, end = least(chunks.end * section::kSumChunk, s.n);
   for (int r = 0; r < s.extras; ++r, from += s.n) {
     float* to = sum.root(b.launch().rank, r);
@@ -48,16 +48,16 @@ LAMINA_DEVICE bool wait_for_flag(const Launch& a, const unsigned* flag, unsigned
 // What is done with sums: a thread has kElements of a chunk.
 static_assert(section::kSumChunk == kElements * kThreads);
 LAMINA_DEVICE void keep(const Block& b, const BlockStep& s, int first, int count, const Four& sums) {
-  if (s.code >= 0 && s.descent_w < 0) {
+  if (s.code >= 0 && s.descent < 0) {
     sync_block();  // that memory becomes registers
     const Code code(b, s.code, s.first_in, s.first_out, true, s.n, s.known);
     code.bring();
     return code.elements(first, kThreads, count, sums);
   }
   const bool descends = s.code >= 0;
-  const float* w = descends ? b.in<const float>(s, s.descent_w - 1) : nullptr;
-  const float rate = descends ? load_shared_between_blocks(b.in<const float>(s, s.descent_rate - 1)) : 0;
-  float* to = b.out<float>(s, 0);
+  const float* w = descends ? b.data<const float>(s.first_in + s.descent) : nullptr;
+  const float rate = descends ? load_shared_between_blocks(b.data<const float>(s.first_in + 1 - s.descent)) : 0;
+  float* to = b.data<float>(s.first_out);
   LAMINA_UNROLL
   for (int e = 0; e < kElements; ++e)
     if (const int i = first + e * kThreads; e < count) to[i] = descends ? load_shared_between_blocks(w + i) - rate * sums.v[e] : sums.v[e];

@@ -1,6 +1,6 @@
 // A block's steps on their way to shared memory, ahead of the step that runs.
 #pragma once
-#include "kernels/cuda/section_update.h"
+#include "kernels/cuda/section_block.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -21,14 +21,12 @@ class Ahead {
   LAMINA_DEVICE void go_on(const Block& b, int which) {
     wait();
     Record& r = Block::record(which);
-    const int here = r.operands_here();
-    const bool updates = r.step.kind == StepKind::dense_update;
+    const int l = int(lane()), here = least(r.step.ins + r.step.outs, Record::kOperands);
+    BlockOperand operand{};
+    if (l < here) operand = r.operands[l];
+    const Address address = b.address(operand);  // its loads wait while ask() works
     ask(b, which + 1);
-    if (const int l = int(lane()); l < here) r.addresses[l] = b.address(r.operands[l]);
-    if (updates && lane() < kUpdateOperands) {
-      const int i = operand_of(r.step, UpdateOperand(lane()));
-      r.update[lane()] = i < 0 ? Address{} : b.address(here > 0 ? r.operands[i] : b.all_operands()[r.step.first_in + i]);
-    }
+    if (l < here) r.addresses[l] = address;
   }
   // What is on its way has come.
   LAMINA_DEVICE static void wait() { commit_copies(), wait_copies<0>(), sync_warp(); }
@@ -37,20 +35,12 @@ class Ahead {
   static constexpr int kPart = 16, kTimes = (Record::kOperands * int(sizeof(BlockOperand)) + kPart * int(kWarp) - 1) / (kPart * int(kWarp));
   static_assert(Record::kOperands <= int(kWarp) && sizeof(BlockStep) <= 4 * kWarp && sizeof(BlockOperand) % kPart == 0);
 
-  // Its number among an update's inputs and results; -1: there is none.
-  LAMINA_DEVICE static int operand_of(const BlockStep& s, UpdateOperand which) {
-    switch (which) {
-      case kOfW: return s.descent_w < 0 ? -1 : 1 + s.descent_w;
-      case kOfRate: return s.descent_w < 0 ? -1 : 1 + s.descent_rate;
-      case kOfTo: return s.descent_w >= 0 || (s.known == section::kStored && s.announces < 0) ? s.first_out - s.first_in : -1;
-      default: return which;
-    }
-  }
   LAMINA_DEVICE void look(const Block& b) { first_ = asked_, numbers_ = b.list[least(first_ + int(lane()), b.count - 1)]; }
   // The operands of a record whose step is there, and the step behind that one.
   LAMINA_DEVICE void ask(const Block& b, int which) {
     Record& r = Block::record(which);
-    const int at = int(lane()) * kPart, bytes = r.operands_here() * int(sizeof(BlockOperand)), chain = r.step.chain;
+    const int at = int(lane()) * kPart, bytes = least(r.step.ins + r.step.outs, Record::kOperands) * int(sizeof(BlockOperand)),
+              chain = r.step.chain;
     const char* from = operands_ + r.step.first_in * (long long)sizeof(BlockOperand) + at;
     LAMINA_UNROLL
     for (int i = 0; i < kTimes; ++i)

@@ -39,19 +39,35 @@ LAMINA_DEVICE float total(Reduction op, unsigned count, Level level) {
 
 // By a warp: reduces x[0..n); every lane gets the result. scratch: 24 floats of the warp's own.
 LAMINA_DEVICE float sequence(Reduction op, const float* x, long long n, float* scratch) {
-  constexpr int run_length = 1024;
+  constexpr int run_length = 1024, kTogether = 8;
   if (n == 0) return of_nothing(op);
   const int l = int(lane());
   auto level = [&](int i) -> float& { return scratch[i]; };
   unsigned runs = 0;
+  float only = 0;
   for (long long first = 0; first < n; first += run_length, ++runs) {
     const int count = int(n - first < run_length ? n - first : run_length);
     float v = op == Reduction::prod ? 1.0f : op == Reduction::max || op == Reduction::min ? load_shared_between_blocks(x + first) : 0.0f;
-    for (int i = l; i < count; i += int(kWarp)) v = combine(op, v, load_shared_between_blocks(x + first + i));
+    LAMINA_ROLLED
+    for (int begin = l; begin < count; begin += kTogether * int(kWarp)) {
+      float some[kTogether];  // their loads wait together
+      LAMINA_UNROLL
+      for (int i = 0; i < kTogether; ++i)
+        some[i] = begin + i * int(kWarp) < count ? load_shared_between_blocks(x + first + begin + i * int(kWarp)) : 0;
+      LAMINA_UNROLL
+      for (int i = 0; i < kTogether; ++i) {
+        if (begin + i * int(kWarp) >= count) break;
+        v = combine(op, v, some[i]);
+      }
+    }
+    LAMINA_ROLLED
     for (unsigned by = kWarp / 2; by; by /= 2) v = combine(op, v, shuffle_down(v, by));
-    if (l == 0) push(op, runs, v, level);
+    if (n <= run_length)
+      only = v;
+    else if (l == 0)
+      push(op, runs, v, level);
   }
-  float sum = l == 0 ? total(op, runs, level) : 0;
+  float sum = n <= run_length ? only : l == 0 ? total(op, runs, level) : 0;
   sum = shuffle(sum, 0);
   return op == Reduction::mean ? sum / float(n) : sum;
 }
@@ -91,8 +107,8 @@ LAMINA_DEVICE float column_result(Reduction op, const float* x, int rows, int n,
 }
 
 LAMINA_DEVICE void reduce(Block& b, const BlockStep& s) {
-  const float* x = b.in<const float>(s, 0);
-  float* y = b.out<float>(s, 0);
+  const float* x = b.operand<const float>(0);
+  float* y = b.operand<float>(1);
   float* scratch = b.scratch() + warp_index() * 24;
   if (s.reduced == Broadcast::column) {
     const Rows mine = b.rows_of(s);

@@ -1,67 +1,102 @@
-// Steps that process whole rows, and copies. One warp per row; sums in the order of the row, in double, as on the CPU.
+// Steps that process whole rows, and copies. Lanes of a warp have a row; sums in the order of the row, in double, as on the CPU.
 #pragma once
 #include "kernels/cuda/section_reduce.h"
 #include "kernels/shared/philox.h"
 
 namespace lamina::kernels::cuda::resident {
 
-// A row, of which each lane keeps its first element.
+// The lanes of a row: all of a warp, or fewer, so that a warp has up to four short rows at once.
+struct LanesOfRow {
+  static constexpr int kFewest = int(kWarp) / 4;
+  int count;           // of a row
+  int at_once, which;  // rows of the warp; which of them this lane has: none if it is not below
+  LAMINA_DEVICE explicit LanesOfRow(int n) : count(n > int(kWarp) / 2 ? int(kWarp) : most(n, kFewest)) {
+    at_once = 1 + rows_in(int(kWarp) - count), which = rows_in(int(lane()));
+  }
+  LAMINA_DEVICE int rows_in(int lanes) const { return int(lanes >= count) + int(lanes >= 2 * count) + int(lanes >= 3 * count); }
+  // The first row that this warp has, and how far it is to its next.
+  LAMINA_DEVICE int begin(const Rows& all) const { return all.begin + int(warp_index()) * at_once; }
+  LAMINA_DEVICE int step() const { return kThreads / int(kWarp) * at_once; }
+  // Of those that begin with `row`, whether there is one for this lane; its first lane, and this lane's element.
+  LAMINA_DEVICE bool is_there(int row, int end) const { return which < at_once && row + which < end; }
+  LAMINA_DEVICE int first() const { return which * count; }
+  LAMINA_DEVICE int column() const { return int(lane()) - first(); }
+};
+
+// A row, of which each lane keeps its first element. Its functions need all lanes of the warp.
 struct WarpRow {
   const float* x;
   int n;
+  bool is_there;
+  int first, column;
   float own;
-  LAMINA_DEVICE WarpRow(const float* from, int length) : x(from), n(length), own(from_device(int(lane()))) {}
-  LAMINA_DEVICE float from_device(int i) const { return i < n ? load_shared_between_blocks(x + i) : -scalar::float_of(0x7f800000); }
+  // This lane's among the rows that begin with `row`.
+  LAMINA_DEVICE WarpRow(const LanesOfRow& lanes, const float* from, int length, int row, int end)
+      : x(from + (long long)(row + lanes.which) * length),
+        n(length),
+        is_there(lanes.is_there(row, end)),
+        first(lanes.first()),
+        column(lanes.column()),
+        own(from_device(column)) {}
+  LAMINA_DEVICE float from_device(int i) const {
+    return is_there && i < n ? load_shared_between_blocks(x + i) : -scalar::float_of(0x7f800000);
+  }
   LAMINA_DEVICE float at(int i) const { return i < int(kWarp) ? own : from_device(i); }  // of this lane
+  template <class T>
+  LAMINA_DEVICE T of(T value, int element) const {
+    return shuffle(value, unsigned(first + element));
+  }
   LAMINA_DEVICE float highest() const {
     float high = own;
     LAMINA_ROLLED
-    for (int i = int(lane() + kWarp); i < n; i += int(kWarp)) {
+    for (int i = column + int(kWarp); i < n; i += int(kWarp)) {
       const float v = from_device(i);
       high = high < v ? v : high;
     }
+    // The highest of 2, 4, ... neighbours from the own one on; the first lane's is that of all.
     LAMINA_UNROLL
-    for (unsigned by = kWarp / 2; by; by /= 2) {
-      const float other = shuffle_xor(high, by);
+    for (int by = 1; by < int(kWarp); by *= 2) {
+      const float other = of(high, column + by < least(int(kWarp), n) ? column + by : column);
       high = high < other ? other : high;
     }
-    return high;
+    return of(high, 0);
   }
   // The sum of all e^(x[i] - high).
   LAMINA_DEVICE double sum_of_exponentials(float high) const {
     double sum = 0;
     LAMINA_ROLLED
-    for (int first = 0; first < n; first += int(kWarp)) {
-      const double e = double(scalar::exp(at(first + int(lane())) - high));
-      const int count = least(int(kWarp), n - first);
+    for (int begin = 0; begin < n; begin += int(kWarp)) {
+      const double e = double(scalar::exp(at(begin + column) - high));
+      const int count = least(int(kWarp), n - begin);
       LAMINA_UNROLL_BY(5)
-      for (int k = 0; k < count; ++k) sum += shuffle(e, unsigned(k));
+      for (int k = 0; k < count; ++k) sum += of(e, k);
     }
     return sum;
   }
-  // y[i] = f(x[i]) for all elements.
+  // y[i] = f(x[i]) for all elements, if the row is to be written.
   template <class F>
-  LAMINA_DEVICE void store(float* y, const F& f) const {
+  LAMINA_DEVICE void store(float* y, bool writes, const F& f) const {
     LAMINA_ROLLED
-    for (int i = int(lane()); i < n; i += int(kWarp)) y[i] = f(at(i));
+    for (int i = writes ? column : n; i < n; i += int(kWarp)) y[i] = f(at(i));
   }
 };
 
 LAMINA_DEVICE void softmax(Block& b, const BlockStep& s) {
-  const float* x = b.in<const float>(s, 0);
-  float* y = b.out<float>(s, 0);
+  const float* x = b.operand<const float>(0);
+  float* y = b.operand<float>(1);
   const Rows mine = b.rows_of(s);
-  for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
-    const WarpRow row(x + (long long)r * s.n, s.n);
-    float* to = y + (long long)r * s.n;
+  const LanesOfRow lanes(s.n);
+  for (int r = lanes.begin(mine); r < mine.end; r += lanes.step()) {
+    const WarpRow row(lanes, x, s.n, r, mine.end);
+    float* to = y + (row.x - x);
     const float high = row.highest();
     const double sum = row.sum_of_exponentials(high);
     if (s.kind == StepKind::softmax) {
       const float total = float(sum);
-      row.store(to, [&](float v) { return scalar::exp(v - high) / total; });
+      row.store(to, row.is_there, [&](float v) { return scalar::exp(v - high) / total; });
     } else {
       const float log_sum = float(LAMINA_MATH(log)(sum));
-      row.store(to, [&](float v) { return (v - high) - log_sum; });
+      row.store(to, row.is_there, [&](float v) { return (v - high) - log_sum; });
     }
   }
 }
@@ -78,27 +113,30 @@ LAMINA_DEVICE long long label_at(const char* labels, DType t, long long i) {
 
 // False if a label is out of range; that row is then not written.
 LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
-  const float* logits = b.in<const float>(s, 0);
-  const char* labels = b.in<const char>(s, 1);
-  const DType type = b.operands()[s.first_in + 1].dtype;
-  float* losses = b.out<float>(s, 0);
-  float* probabilities = b.out<float>(s, 1);
+  const float* logits = b.operand<const float>(0);
+  const char* labels = b.operand<const char>(1);
+  const DType type = Block::record(b.current).operands[1].dtype;
+  float* losses = b.operand<float>(2);
+  float* probabilities = b.operand<float>(3);
   const Rows mine = b.rows_of(s);
+  const LanesOfRow lanes(s.n);
   bool good = true;
-  for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
-    const WarpRow row(logits + (long long)r * s.n, s.n);
-    const long long label = label_at(labels, type, r);
-    const float high = row.highest();
-    if (label < 0 || label >= s.n) {
+  for (int r = lanes.begin(mine); r < mine.end; r += lanes.step()) {
+    const WarpRow row(lanes, logits, s.n, r, mine.end);
+    const int number = r + lanes.which;
+    const long long label = row.is_there ? label_at(labels, type, number) : 0;
+    const bool writes = row.is_there && label >= 0 && label < s.n, begins = row.column == 0;
+    if (row.is_there && !writes) {
       good = false;
-      if (lane() == 0) report(b.launch().faults, kBadLabel, label, s.n, r);
-      continue;
+      if (begins) report(b.launch().faults, kBadLabel, label, s.n, number);
     }
+    const float high = row.highest();
     const double sum = row.sum_of_exponentials(high);
     const float total = float(sum), log_sum = float(LAMINA_MATH(log)(sum));
-    const float of_label = label < int(kWarp) ? shuffle(row.own, unsigned(label)) : row.from_device(int(label));
-    row.store(probabilities + (long long)r * s.n, [&](float v) { return scalar::exp(v - high) / total; });
-    if (lane() == 0) losses[r] = log_sum - (of_label - high);
+    const float near = row.of(row.own, int(label));
+    const float of_label = writes && label >= int(kWarp) ? row.from_device(int(label)) : near;
+    row.store(probabilities + (row.x - logits), writes, [&](float v) { return scalar::exp(v - high) / total; });
+    if (writes && begins) losses[number] = log_sum - (of_label - high);
   }
   return good;
 }
@@ -108,26 +146,30 @@ LAMINA_CALLED void loss_gradient(char* const* at, int current, int model) {
   Block b(at, nullptr, 0);
   b.current = current, b.model = model;
   const BlockStep s = b.step();  // all of it with one wait
-  const int* labels = b.in<const int>(s, 0);
-  const int* classes = b.in<const int>(s, 1);
-  const float* p = b.in<const float>(s, 2);
-  float* y = b.out<float>(s, 0);
-  const float factor = scalar::float_of(load_shared_between_blocks(b.code(s.code) + section::kCodeHeader + 3 + 1));  // its only constant
+  const int* labels = b.operand<const int>(0);
+  const int* classes = b.operand<const int>(1);
+  const float* p = b.operand<const float>(2);
+  float* y = b.operand<float>(3);
+  const int* factor = b.code(s.code) + section::kCodeHeader + 3 + 1;  // its only constant
   const Rows mine = b.rows_of(s);
-  for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
-    const int label = load_shared_between_blocks(labels + r);
-    for (int i = int(lane()); i < s.n; i += int(kWarp)) {
+  const LanesOfRow lanes(s.n);
+  for (int first = lanes.begin(mine); first < mine.end; first += lanes.step()) {
+    const int r = first + lanes.which;
+    const bool is_there = lanes.is_there(first, mine.end);
+    LAMINA_ROLLED
+    for (int i = is_there ? lanes.column() : s.n; i < s.n; i += int(kWarp)) {
       const long long at = (long long)r * s.n + i;
-      y[at] = (load_shared_between_blocks(p + at) - (label == load_shared_between_blocks(classes + i) ? 1.0f : 0.0f)) * factor;
+      const bool is_label = load_shared_between_blocks(labels + r) == load_shared_between_blocks(classes + i);
+      y[at] = (load_shared_between_blocks(p + at) - (is_label ? 1.0f : 0.0f)) * scalar::float_of(load_shared_between_blocks(factor));
     }
   }
 }
 
 // One Philox block gives four elements of a draw.
 LAMINA_DEVICE void dropout(Block& b, const BlockStep& s) {
-  const float* x = b.in<const float>(s, 0);
-  const long long* state = b.in<const long long>(s, 1);
-  float* y = b.out<float>(s, 0);
+  const float* x = b.operand<const float>(0);
+  const long long* state = b.operand<const long long>(1);
+  float* y = b.operand<float>(2);
   const Rows mine = b.rows_of(s);
   const long long begin = (long long)mine.begin * s.n, end = (long long)mine.end * s.n;
   const long long seed = load_shared_between_blocks(state), counter = load_shared_between_blocks(state + 1);
@@ -154,7 +196,7 @@ LAMINA_DEVICE void copy_elements(const section::BlockCopy& c, const T* x, T* y, 
     LAMINA_UNROLL
     for (int e = 0; e < kAtOnce; ++e) rest[e] = first + Index(e * kThreads) < end ? first + Index(e * kThreads) : first;
     LAMINA_ROLLED
-    for (int a = c.rank - 1; a >= 0; --a) {
+    for (int a = c.rank - 1; a > 0; --a) {
       const Index n = Index(c.shape[a]);
       const long long of_x = c.from[a], of_y = c.to[a];
       LAMINA_UNROLL
@@ -164,6 +206,8 @@ LAMINA_DEVICE void copy_elements(const section::BlockCopy& c, const T* x, T* y, 
         rest[e] = next, from[e] += at * of_x, to[e] += at * of_y;
       }
     }
+    LAMINA_UNROLL
+    for (int e = 0; e < kAtOnce; ++e) from[e] += (long long)rest[e] * c.from[0], to[e] += (long long)rest[e] * c.to[0];
     T v[kAtOnce];
     LAMINA_UNROLL
     for (int e = 0; e < kAtOnce; ++e) v[e] = load_shared_between_blocks(x + from[e]);
@@ -193,7 +237,7 @@ LAMINA_CALLED void zero_rows(char* y, long long begin, long long end, int elemen
 // Each input to its part of the result. The next input's elements are the next threads', so that few threads wait for several.
 LAMINA_DEVICE void copy(Block& b, const BlockStep& s) {
   const section::BlockCopy* c = reinterpret_cast<const section::BlockCopy*>(b.launch().program + b.launch().places.copies_at) + s.copy;
-  char* y = b.out<char>(s, 0);
+  char* y = b.data<char>(s.first_out);
   const Rows rows = b.rows_of(s);
   if (s.zeroed) {
     const long long row_bytes = (long long)s.n * c->element_bytes;
@@ -203,7 +247,7 @@ LAMINA_DEVICE void copy(Block& b, const BlockStep& s) {
   unsigned before = 0;
   LAMINA_ROLLED
   for (int i = 0; i < s.ins; ++i, ++c) {
-    const char* x = b.in<const char>(s, i);
+    const char* x = b.data<const char>(s.first_in + i);
     char* to = y + c->offset;
     const auto own = s.partition == Partition::rows
                          ? section::Share<long long>{rows.begin * c->row, rows.end * c->row}

@@ -83,6 +83,7 @@ enum class LinkKind : uint8_t {
 // for sums over ranks has this one.
 inline constexpr int8_t kInterpreted = -1, kLossGradient = kernels::kKnownCodes, kStored = kernels::kKnownCodes + 1;
 
+inline constexpr int kOperandsAtHand = 20;  // of a step: in a block's shared memory with their addresses. An update by AdamW has 18
 struct BlockStep {
   StepKind kind = StepKind::copy;
   Activation activation = Activation::none;
@@ -101,8 +102,9 @@ struct BlockStep {
   int32_t first_wait = 0, waits = 0;
   int32_t signal = -1;  // a counter that each of the step's blocks increments
   int32_t copy = -1;    // index into BlockProgram::copies of the first input's; its result is one operand
-  // If code or code2 is `w - rate * g`: which inputs are w and rate. Then no interpreter is needed.
-  int8_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
+  // If code or code2 is `w - rate * g`: which of its two inputs behind g is w; the other one is the rate. Then no interpreter is needed. A
+  // bias is updated so only if the step has at most kOperandsAtHand.
+  int8_t descent = -1, descent2 = -1;
   int32_t run = 0;    // number of its run: steps without a turn between them
   int16_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
   uint8_t early = 0;  // and its waits are for the product's rows only: weights are brought before (chains.h)

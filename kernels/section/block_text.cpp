@@ -21,7 +21,7 @@ bool has_code(const BlockStep& s) {
 // Which program computes the step's elements; an update's bias has the same.
 const char* how(const BlockStep& s) {
   const bool of_bias = s.code < 0;
-  if ((of_bias ? s.descent_w2 : s.descent_w) >= 0) return "gradient descent";
+  if ((of_bias ? s.descent2 : s.descent) >= 0) return "gradient descent";
   if (s.known == kLossGradient) return "the loss's gradient";
   const int8_t known = of_bias ? s.known2 : s.known;
   if (known == kStored) return "no program: the gradient is the result";

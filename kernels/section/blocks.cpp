@@ -18,23 +18,19 @@ namespace {
 
 using kernels::ElementwiseCode;
 
-// Recognises w - rate * g; input 0 of the code is g.
-struct Descent {
-  int w = -1, rate = -1;  // inputs
-};
-std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* extras) {
+// BlockStep::descent; input 0 of the code is g.
+int8_t descent_of(const ElementwiseCode& code, const Operand* extras) {
   using kernels::ScalarOp;
-  if (code.instructions.size() != 2 || code.outputs.size() != 1 || !code.constants.empty()) return {};
+  if (code.inputs.size() != 3 || code.instructions.size() != 2 || code.outputs.size() != 1 || !code.constants.empty()) return -1;
   const auto &product = code.instructions[0], &difference = code.instructions[1];
   if (product.op != ScalarOp::mul || difference.op != ScalarOp::sub || product.type != DType::f32 || difference.type != DType::f32)
-    return {};
-  const int inputs = int(code.inputs.size());
+    return -1;
   const int rate = product.a == 0 ? product.b : product.b == 0 ? product.a : -1, w = difference.a;
-  if (rate <= 0 || rate >= inputs || difference.b != inputs || code.outputs[0] != inputs + 1 || w <= 0 || w >= inputs) return {};
+  if (w + rate != 3 || w < 1 || w > 2 || difference.b != 3 || code.outputs[0] != 4) return -1;
   if (extras[w - 1].broadcast == Broadcast::scalar || extras[w - 1].broadcast == Broadcast::column ||
       extras[rate - 1].broadcast != Broadcast::scalar)
-    return {};
-  return Descent{w, rate};
+    return -1;
+  return int8_t(w - 1);
 }
 
 int64_t column_tiles(const Step& s) {
@@ -247,11 +243,9 @@ class Planner {
     assign(s, number, out);
     out.each = shared_count(out) / parts_of(out);
     if (s.code >= 0 && (is_update || s.kind == StepKind::collect))
-      if (auto d = descent_of(table_.codes[size_t(s.code)], table_.operands.data() + s.first_in + (is_update ? 2 : 0)))
-        out.descent_w = d->w, out.descent_rate = d->rate;
-    if (is_update && s.has_bias)
-      if (auto d = descent_of(table_.codes[size_t(s.code2)], table_.operands.data() + s.first_in + 2 + s.extras))
-        out.descent_w2 = d->w, out.descent_rate2 = d->rate;
+      out.descent = descent_of(table_.codes[size_t(s.code)], table_.operands.data() + s.first_in + (is_update ? 2 : 0));
+    if (is_update && s.has_bias && s.ins + s.outs <= kOperandsAtHand)
+      out.descent2 = descent_of(table_.codes[size_t(s.code2)], table_.operands.data() + s.first_in + 2 + s.extras);
     if (s.kind == StepKind::copy) {
       out.copy = int32_t(copies_.size());
       out.outs = 1;

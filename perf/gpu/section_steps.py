@@ -14,13 +14,15 @@ chain              from the end of the step before a chain until all its address
 first piece        of a chain: from there until its weights are in shared memory
 step               of any other step: all but its own work
 ahead              meanwhile, of the warp that finds the addresses of the next step and asks for those behind it; ahead of an update: the next one is an update
-loss               all of a sparse_cross_entropy of 10 classes, one row for each warp
-update             that work of a dense_update with SGD: half of a layer's weights, 32 x 64, for a batch of 20; whole update: all of them
+loss               all of a sparse_cross_entropy of 10 classes, three rows for each warp
+update             that work of a dense_update with SGD: half of a layer's weights, 32 x 64, for a batch of 20; whole update: all of them; with bias: of the
+                   warp that updates the bias too
 program            an interpreted program of two inputs, a product and one result, for four elements of each thread of one warp; on 8 warps: of all
 input, product     of such a program: one more input; one more sum, difference or product of floats. one result, two results: until they are stored
 call               of any other instruction, of one element: the call, the function that is called, and the operation itself (here a sum)
 momentum, Adam     a compiled program, without a root or with one, for four elements of each thread of one warp or of 8; its first input is given. elements: its call
-loss gradient      a loss's gradient, of 10 classes: one row for each warp
+loss gradient      a loss's gradient, of 10 classes: three rows for each warp
+copy, mean         all of a copy of two axes, four elements for each thread, and of a mean over rows of at most 32, one row for each warp
 fetch              a turn of the warps that fetch weights, in the middle of a chain
 """
 import os
@@ -39,10 +41,14 @@ STORED = "section_store.h:put_two(to + r * kPiece, values[r]);"
 OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
 
-def update_of(own):
-    """The stops of an update of 8 * own rows of weights, a function of its own, for a batch of 20."""
-    return ["LDS@section_update.h:const auto operand = [&]", f"LDG*{own // 4 + 2}@section_update.h:batch.load(o, 0, rows, column0);",
-            f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);", "ST@four.h:*reinterpret_cast<float2*>(p) =", "RET@section_update.h:if (!part.has_bias || bias_with_tiles || part.columns.begin > 0) return;"]
+def update_of(own, of_bias=False):
+    """The stops of an update of 8 * own rows of weights, a function of its own, for a batch of 20; of_bias: of the warp that updates the bias too."""
+    load = ["LDG*2@section_update.h:bias.load(b, b.step(), column, columns)"] * of_bias
+    products = "FADD*40@section_batch.h:if constexpr (of_bias) db.v[c] += z[i].v[c];" if of_bias else f"FFMA*{20 * 2 * own}@device_gpu.h:return __fmaf_rn(a, b, c);"
+    store = ["ST*2@section_update.h:bias.store(columns, db)"] * of_bias
+    return ["LDS@section_update.h:Operands o{.x = b.operand", f"LDGSTS*{own // 4 + 2}@section_update.h:BatchRows<own, whole>::ask(b.ring(), o, 0, rows, column0);",
+            f"LDG*{own}@section_update.h:values[q] = two_of<whole>(o.w", *load, products, "ST@four.h:*reinterpret_cast<float2*>(p) =", *store,
+            "RET@section_update.h:if (!part.has_bias || bias_with_tiles || part.columns.begin > 0) return;"]
 
 
 def of_many(rows, back):
@@ -52,11 +58,11 @@ def of_many(rows, back):
             "activations.h:return y > 0 ? dy : T(0);" if back else "FADD@section_many.h:put(r, c, gradient ? scalar", TURN]
 
 
-PROGRAM, INPUTS = "section_code.h:const int *w = words() + section::kCodeHeader", "section_code.h:v[e] = load_shared_between_blocks("
-PRODUCT, RESULT = "FMUL*4@section_code.h:each([](float a, float b) { return a * b; });", "section_code.h:default: *reinterpret_cast<unsigned*>(p)"
-PROGRAMS = {"program": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}", "RET@section_code.h:run()"],
-            "input": [f"LDG*4@{INPUTS}"] * 2, "product": [PRODUCT] * 2,
-            "one result": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}"], "two results": [PROGRAM, f"LDG*8@{INPUTS}", PRODUCT, f"ST*8@{RESULT}"],
+PROGRAM, INPUTS = "section_code.h:const int *w = words() + section::kCodeHeader", "section_code.h:copy_async<4>(to + e"
+PRODUCT, RESULT = "FMUL*4@section_code.h:each([](float a, float b) { return a * b; });", "section_elements.h:if (e < count) reinterpret_cast<T*>(to)[first + e * step] = T(v[e]);"
+PROGRAMS = {"program": [PROGRAM, f"LDGSTS*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}", "RET@section_code.h:run()"],
+            "input": [f"LDGSTS*4@{INPUTS}"] * 2, "product": [PRODUCT] * 2,
+            "one result": [PROGRAM, f"LDGSTS*8@{INPUTS}", PRODUCT, f"ST*4@{RESULT}"], "two results": [PROGRAM, f"LDGSTS*8@{INPUTS}", PRODUCT, f"ST*8@{RESULT}"],
             "call": ["CALL@section_code.h:if (e < count) value = Word(calculate("] * 2,
             "function": ["section_scalar.h:if (type == DType::f32 && op == ScalarOp::div)", "CALL@section_scalar.h:if (type == DType::f32) return apply<float>",
                          "RET@section_scalar.h:calculate()"],
@@ -66,8 +72,8 @@ MANY = {f"{4 * r} rows{back}": of_many(r, back) for r in (5, 3, 1) for back in (
 
 def compiled_program(inputs, outputs):
     """The stops of a compiled program with so many inputs beside the one that is given. Programs with as many have the same; this is the shortest."""
-    return ["section_code.h:if (count > 0) run_one_of(first", f"LDG*{4 * inputs}@section_code.h:program.inputs[i][e] = load_shared",
-            f"ST*{4 * outputs}@section_code.h:if (e < count) to[e * step] = as<float>", "RET@section_code.h:run_known()"]
+    return ["section_code.h:if (Block::record(current).has_all()) [[likely]]", f"LDG*{4 * inputs}@section_code.h:program.inputs[i][e] = load_shared",
+            f"ST*{4 * outputs}@section_code.h:if (e < count) to[o][e * step] = as<float>", "RET@section_code.h:run_known()"]
 
 
 PROGRAMS |= {"momentum": compiled_program(3, 2), "Adam": compiled_program(4, 3),
@@ -88,29 +94,33 @@ WAYS = {"forward": [TURN, PRODUCTS, f"FADD@{RESULTS}", TURN],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<few, back>("],
         "first piece": ["section_chain.h:const ChainMemory memory(b.chains, count)", WEIGHTS, FETCHED],
         "fetch": [FETCHED, WEIGHTS, FETCHED],
-        "ahead": AHEAD, "ahead of an update": [*AHEAD, "STS@section_records.h:r.update[lane()] ="],
-        "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER],
-        "loss": [OVER, "section_interpreter.h:case StepKind::sparse_cross_entropy:", "LDG@section_rows.h:const WarpRow row(logits", "LDG@section_rows.h:const long long label = label_at(",
-                 "DADD*10@section_rows.h:for (int k = 0; k < count; ++k) sum += shuffle(e", "section_rows.h:row.store(probabilities", "section_rows.h:if (lane() == 0) losses[r] = log_sum", OVER],
-        "loss gradient": [*(f"section_rows.h:{line}" for line in ("const int* labels = b.in<const int>(s, 0);", "const int* classes", "const float* p = b.in<const float>(s, 2);",
-                                                                  "const float factor", "const int label = load")),
-                          "ST@section_rows.h:y[at] = (load_shared", "RET@section_rows.h:loss_gradient()"],
+        "ahead": AHEAD,
+        "step": [OVER, "section_interpreter.h:switch (kind) {", OVER],
+        "loss": [OVER, "section_interpreter.h:good = cross_entropy(b, s) && good;", "LDG@section_rows.h:const WarpRow row(lanes, logits", "LDG@section_rows.h:label_at(labels, type, number)",
+                 "DADD*10@section_rows.h:for (int k = 0; k < count; ++k) sum += of(e", "section_rows.h:row.store(probabilities", "section_rows.h:if (writes && begins) losses", OVER],
+        "loss gradient": ["section_rows.h:const BlockStep s = b.step();  // all of it with one wait", "section_rows.h:const bool is_there = lanes", "LDG*2@section_rows.h:y[at] = (load_shared", "ST@section_rows.h:y[at] = (load_shared", "RET@section_rows.h:loss_gradient()"],
+        "copy": [OVER, "section_rows.h:const Index next = rest[e] / n;", "LDG*4@section_rows.h:v[e] = load_shared_between_blocks(x + from[e]);",
+                 "ST@section_rows.h:if (first + Index(e * kThreads) < end) y[to[e]] = v[e];", OVER],
+        "mean": [OVER, "LDG*8@section_reduce.h:load_shared_between_blocks(x + first + begin + i * int(kWarp))", "FADD*6@section_reduce.h:default: return a + b;", "section_reduce.h:sum / float(n)",
+                 "ST@section_reduce.h:if (lane() == 0) y[r] = v;", OVER],
         "stores of 20 rows": [TURN, "ST*20@section_many.h:put_two(to, values);", TURN], **MANY,
-        "update": update_of(4), "whole update": update_of(8), **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
+        **{name + bias: update_of(own, bias != "") for name, own in (("update", 4), ("whole update", 8)) for bias in ("", " with bias")}, **PROGRAMS, **{name + ON_EIGHT: way for name, way in PROGRAMS.items()}}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes
 OF_TURN = {"warps": 4, "broadcast": [ROWS]}  # a pair; and for the pipe to shared memory the other one, which loads weights
 OF_MANY = {"warps": 4, "halved": [ROWS, "four.h:two_in_order()", "four.h:four_in_order()", "section_pieces.h:LAMINA_DEVICE ManyTask task(int of_place)"]}
+UPDATES = [name for name in WAYS if "update" in name]
 OF_UPDATE = {"warps": 8, "broadcast": [ROWS]}
-OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "gradient"], OF_TURN), **dict.fromkeys(MANY, OF_MANY), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), "update": OF_UPDATE,
-           "whole update": OF_UPDATE, **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
+OPTIONS = {**dict.fromkeys(WAYS, {}), **dict.fromkeys(["forward", "gradient"], OF_TURN), **dict.fromkeys(MANY, OF_MANY), **dict.fromkeys(["first piece", "fetch"], {"warps": 2}), **dict.fromkeys(UPDATES, OF_UPDATE),
+           **{name + ON_EIGHT: {"warps": 8} for name in PROGRAMS}}
 OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
 OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step<of_ranks>(b, s)) break;", "chain=section_chain.h:run_chain()"]
 PARTS = {**dict.fromkeys(WAYS, OF_STEP), **dict.fromkeys(["forward", "gradient", *MANY], OF_LAYER), **dict.fromkeys(["first piece", "fetch"], ["copies of weights=section_fetch.h:copy_weights()", "task=section_pieces.h:Task task_of(const Pieces& p, const Link& link, unsigned number, int rows_of) {"]),
-         **dict.fromkeys(["update", "whole update"], ["loads of rows=section_update.h:load()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
+         **dict.fromkeys(UPDATES, ["loads of rows=section_batch.h:ask()", f"multiply={OF_LAYER[0].split('=')[1]}", f"rows to registers={ROWS}"])}
 # The kinds of steps, for static counts of instructions.
 STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
 STEP_PARTS = ["dense_update=section_update.h:update()", "elementwise=section_interpreter.h:case StepKind::elementwise:..elementwise(b, s);",
-              *(f"{step}=section_interpreter.h:case StepKind::{step}:" for step in STEPS[2:])]
+              "sparse_cross_entropy=section_interpreter.h:good = cross_entropy(b, s) && good;",
+              *(f"{step}=section_interpreter.h:case StepKind::{step}:" for step in STEPS[2:] if step != "sparse_cross_entropy")]
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]

@@ -558,7 +558,7 @@ void before_release(const void* address, const Where&) {
 }
 
 void copy_async(void* to, const void* from, size_t bytes, const Where& where) {
-  if (reinterpret_cast<uintptr_t>(to) % bytes || reinterpret_cast<uintptr_t>(from) % bytes)
+  if (reinterpret_cast<uintptr_t>(to) % bytes || reinterpret_cast<uintptr_t>(from) % bytes)  // null: zeros
     fail("a copy of " + std::to_string(bytes) + " bytes that is not aligned, at " + text(where));
   running->copies.push_back({to, from, bytes, running->committed, where});
 }
@@ -569,8 +569,12 @@ void wait_copies(int but, const Where&) {
   size_t done = 0;
   for (; done < me->copies.size() && me->copies[done].group < me->committed - but; ++done) {
     const Copy& c = me->copies[done];
-    if (observer) observer->access(c.from, c.bytes, false, c.where), observer->access(c.to, c.bytes, true, c.where);
-    std::memcpy(c.to, c.from, c.bytes);
+    if (observer && c.from) observer->access(c.from, c.bytes, false, c.where);
+    if (observer) observer->access(c.to, c.bytes, true, c.where);
+    if (c.from)
+      std::memcpy(c.to, c.from, c.bytes);
+    else
+      std::memset(c.to, 0, c.bytes);
   }
   me->copies.erase(me->copies.begin(), me->copies.begin() + ptrdiff_t(done));
 }

@@ -45,11 +45,11 @@ TEXT = """\
 8 ranks of null:h100 on 1 host, joined by NVLink 4; every time here is modelled: launches by what one H200 showed, links as published
   rows: 1024, 128 a rank; gradients: 1,664,000 bytes of 200 Variables
   launches a rank and step: 1, which sums over the ranks, too
-  one device, all rows: 184.1 us modelled
-  sums in the step's launch, 200 sums: 100.1 us modelled, of which 5.0 us exposed communication modelled
-  sums by NCCL beside the backward pass, 32 sums: 116.9 us modelled, of which 21.7 us exposed communication modelled
-  one sum by NCCL after the backward pass, 1 sum: 125.4 us modelled, of which 30.2 us exposed communication modelled
-  the program below, as planned: 114.5 us modelled, of which 19.3 us exposed communication modelled
+  one device, all rows: 182.3 us modelled
+  sums in the step's launch, 200 sums: 99.1 us modelled, of which 5.0 us exposed communication modelled
+  sums by NCCL beside the backward pass, 32 sums: 115.8 us modelled, of which 21.7 us exposed communication modelled
+  one sum by NCCL after the backward pass, 1 sum: 124.4 us modelled, of which 30.2 us exposed communication modelled
+  the program below, as planned: 113.3 us modelled, of which 19.2 us exposed communication modelled
   8 ranks are faster, 1.61 times as modelled
 
 the program of one rank

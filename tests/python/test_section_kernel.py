@@ -15,7 +15,7 @@ from disassembler import Missing, tools  # noqa: E402
 from sass import Cubin, source_lines  # noqa: E402
 
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
-LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 400, "static shared bytes": 64}
+LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 300, "static shared bytes": 64}
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
 
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
@@ -47,39 +47,40 @@ def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
 
 # The kernel as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
 # lowers it may lower the bar. Registers, stack bytes, static shared bytes (sm_90 and later reserve 1,024), instructions that access the stack, all
-# instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; spills add to it. An update is a
-# function of its own, which calls another one for tiles at an edge: their frames are in the stack. Steps that come ahead of time (section_records.h) cost registers, 1 % of all
-# instructions, and 1 to 2 % of the cycles of a step and a loss.
+# instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; spills add to it. An update is
+# a function of its own, which calls another one for tiles at an edge: their frames are in the stack. A warp that updates a bias has a loop of its own, and
+# the loads of sums wait together: that takes registers on sm_100 (254, 232 before) and instructions of updates and copies.
 TOOLKIT = "13.0"
 BARS = {
-    ("section_kernel", "sm_80"): (220, 392, 0, 290, 48904, [3451, 387, 2291, 696, 856, 361, 2313]),
-    ("section_kernel", "sm_90a"): (222, 392, 1024, 290, 52696, [3799, 398, 2348, 707, 934, 378, 2243]),
-    ("section_kernel", "sm_100"): (232, 392, 1024, 286, 51784, [3472, 208, 2071, 694, 919, 391, 2230]),
+    ("section_kernel", "sm_80"): (212, 288, 0, 229, 48648, [3229, 363, 2057, 650, 727, 322, 2574]),
+    ("section_kernel", "sm_90a"): (222, 288, 1024, 229, 52088, [3445, 380, 2033, 651, 777, 323, 2590]),
+    ("section_kernel", "sm_100"): (254, 288, 1024, 221, 51592, [3254, 192, 2137, 676, 806, 260, 2606]),
 }
 # Cycles and instructions of one warp (section_steps.py): counted. A layer took 840 cycles on an H200 when "forward" was 490: what it takes now was not
 # measured.
-WAYS = {("forward", "sm_80"): (354, 172), ("forward", "sm_90a"): (351, 171), ("gradient", "sm_80"): (354, 172), ("gradient", "sm_90a"): (345, 169),
-        ("chain", "sm_80"): (1821, 261), ("chain", "sm_90a"): (1888, 266), ("known chain", "sm_80"): (769, 149), ("known chain", "sm_90a"): (813, 144),
-        ("first piece", "sm_80"): (389, 119), ("first piece", "sm_90a"): (438, 143), ("dropout", "sm_80"): (170, 35), ("dropout", "sm_90a"): (223, 40),
-        ("weights", "sm_80"): (316, 76), ("weights", "sm_90a"): (303, 79), ("weights back", "sm_80"): (120, 30), ("weights back", "sm_90a"): (118, 34),
-        ("stores", "sm_80"): (285, 58), ("stores", "sm_90a"): (306, 70), ("4 rows", "sm_80"): (665, 264), ("4 rows", "sm_90a"): (691, 271),
-        ("4 rows back", "sm_80"): (711, 244), ("4 rows back", "sm_90a"): (733, 252), ("12 rows", "sm_80"): (1133, 574), ("12 rows", "sm_90a"): (978, 580),
-        ("12 rows back", "sm_80"): (1171, 571), ("12 rows back", "sm_90a"): (1070, 591), ("20 rows", "sm_80"): (1680, 884), ("20 rows", "sm_90a"): (1415, 893),
-        ("20 rows back", "sm_80"): (1769, 906), ("20 rows back", "sm_90a"): (1455, 932), ("stores of 20 rows", "sm_80"): (1258, 299),
-        ("stores of 20 rows", "sm_90a"): (1274, 314), ("hands", "sm_80"): (121, 25), ("hands", "sm_90a"): (136, 33), ("takes", "sm_80"): (353, 32),
-        ("takes", "sm_90a"): (354, 33), ("fetch", "sm_80"): (340, 86), ("fetch", "sm_90a"): (370, 105), ("step", "sm_80"): (698, 122),
-        ("step", "sm_90a"): (731, 121), ("ahead", "sm_80"): (284, 86), ("ahead", "sm_90a"): (308, 90), ("ahead of an update", "sm_80"): (404, 105),
-        ("ahead of an update", "sm_90a"): (429, 111), ("loss", "sm_80"): (2366, 439), ("loss", "sm_90a"): (2445, 459), ("loss gradient", "sm_80"): (883, 119),
-        ("loss gradient", "sm_90a"): (980, 123), ("update", "sm_80"): (2188, 520), ("update", "sm_90a"): (2081, 547), ("whole update", "sm_80"): (2847, 751),
-        ("whole update", "sm_90a"): (2456, 782), ("program", "sm_80"): (2543, 461), ("program", "sm_90a"): (2861, 544),
-        ("program on 8 warps", "sm_80"): (3198, 461), ("program on 8 warps", "sm_90a"): (3493, 544), ("input", "sm_90a"): (746, 120),
-        ("product", "sm_90a"): (390, 91), ("call", "sm_90a"): (214, 43), ("input on 8 warps", "sm_90a"): (857, 120),
-        ("product on 8 warps", "sm_90a"): (489, 91), ("call on 8 warps", "sm_90a"): (237, 43), ("function on 8 warps", "sm_90a"): (105, 16),
-        ("operation on 8 warps", "sm_90a"): (31, 9), ("elements on 8 warps", "sm_90a"): (67, 18), ("momentum", "sm_90a"): (671, 142),
-        ("momentum on 8 warps", "sm_80"): (876, 131), ("momentum on 8 warps", "sm_90a"): (865, 142), ("Adam", "sm_90a"): (1495, 349),
-        ("Adam on 8 warps", "sm_80"): (1816, 323), ("Adam on 8 warps", "sm_90a"): (1798, 349)}
+WAYS = {("forward", "sm_80"): (354, 172), ("forward", "sm_90a"): (351, 171), ("gradient", "sm_80"): (354, 172), ("gradient", "sm_90a"): (348, 169),
+        ("chain", "sm_80"): (1743, 263), ("chain", "sm_90a"): (1821, 269), ("known chain", "sm_80"): (618, 143), ("known chain", "sm_90a"): (668, 138),
+        ("first piece", "sm_80"): (396, 121), ("first piece", "sm_90a"): (452, 144), ("dropout", "sm_80"): (171, 35), ("dropout", "sm_90a"): (218, 40),
+        ("weights", "sm_80"): (319, 77), ("weights", "sm_90a"): (311, 79), ("weights back", "sm_80"): (116, 30), ("weights back", "sm_90a"): (117, 34),
+        ("stores", "sm_80"): (288, 59), ("stores", "sm_90a"): (266, 71), ("4 rows", "sm_80"): (665, 265), ("4 rows", "sm_90a"): (691, 271),
+        ("4 rows back", "sm_80"): (713, 245), ("4 rows back", "sm_90a"): (735, 252), ("12 rows", "sm_80"): (1106, 573), ("12 rows", "sm_90a"): (984, 579),
+        ("12 rows back", "sm_80"): (1172, 571), ("12 rows back", "sm_90a"): (1065, 591), ("20 rows", "sm_80"): (1649, 881), ("20 rows", "sm_90a"): (1406, 890),
+        ("20 rows back", "sm_80"): (1802, 905), ("20 rows back", "sm_90a"): (1452, 931), ("stores of 20 rows", "sm_80"): (1256, 299),
+        ("stores of 20 rows", "sm_90a"): (1283, 314), ("hands", "sm_80"): (124, 25), ("hands", "sm_90a"): (151, 35), ("takes", "sm_80"): (353, 32),
+        ("takes", "sm_90a"): (358, 33), ("fetch", "sm_80"): (340, 86), ("fetch", "sm_90a"): (378, 105), ("step", "sm_80"): (433, 75), ("step", "sm_90a"): (445, 76),
+        ("ahead", "sm_80"): (244, 90), ("ahead", "sm_90a"): (254, 90), ("loss", "sm_80"): (2067, 419), ("loss", "sm_90a"): (2035, 435),
+        ("loss gradient", "sm_80"): (556, 120), ("loss gradient", "sm_90a"): (577, 129), ("copy", "sm_80"): (1780, 392), ("copy", "sm_90a"): (1833, 394),
+        ("mean", "sm_80"): (1757, 337), ("mean", "sm_90a"): (1781, 333), ("update", "sm_80"): (2017, 505), ("update", "sm_90a"): (1854, 519),
+        ("whole update", "sm_80"): (2754, 731), ("whole update", "sm_90a"): (2265, 762), ("update with bias", "sm_80"): (2337, 590),
+        ("update with bias", "sm_90a"): (2209, 612), ("whole update with bias", "sm_80"): (3211, 811), ("whole update with bias", "sm_90a"): (2667, 850),
+        ("program", "sm_80"): (1660, 313), ("program", "sm_90a"): (1872, 354), ("program on 8 warps", "sm_80"): (2027, 313),
+        ("program on 8 warps", "sm_90a"): (2222, 354), ("input", "sm_90a"): (420, 92), ("product", "sm_90a"): (388, 87), ("call", "sm_90a"): (127, 31),
+        ("input on 8 warps", "sm_90a"): (492, 92), ("product on 8 warps", "sm_90a"): (470, 87), ("call on 8 warps", "sm_90a"): (154, 31),
+        ("function on 8 warps", "sm_90a"): (111, 18), ("operation on 8 warps", "sm_90a"): (34, 9), ("elements on 8 warps", "sm_90a"): (66, 15),
+        ("momentum", "sm_90a"): (1017, 303), ("momentum on 8 warps", "sm_80"): (1595, 280), ("momentum on 8 warps", "sm_90a"): (1467, 303),
+        ("Adam", "sm_90a"): (1501, 440), ("Adam on 8 warps", "sm_80"): (1978, 393), ("Adam on 8 warps", "sm_90a"): (2078, 440)}
 # An update of half a layer of 64 x 64, as the sum of counted parts: the tile, and its compiled program twice, for two columns of a thread.
-UPDATES = {"SGD": 2081, "momentum": 3945, "Adam": 5811}
+UPDATES = {"SGD": 1854, "momentum": 4920, "Adam": 6142}
 
 
 @functools.lru_cache(maxsize=None)
@@ -184,7 +185,7 @@ def account(plan, trains):
              f"{taken} times rows from another set": taken * (HANDED - OF_TRIAL + counted_cycles("hands") + counted_cycles("takes") - LOADED)}
     if trains:
         parts |= {"loss": counted_cycles("loss"), "its gradient": counted_cycles("step") + counted_cycles("loss gradient"), "its way to a set": COUNTED,
-                  "100 gradients": 100 * counted_cycles("gradient"), "the last one's way to an update": COUNTED, "the last update": counted_cycles("step") + counted_cycles("update")}
+                  "100 gradients": 100 * counted_cycles("gradient"), "the last one's way to an update": COUNTED, "the last update": counted_cycles("step") + counted_cycles("update with bias")}
     return parts
 
 
@@ -205,18 +206,19 @@ def test_the_benchmarks_account_stays_below_its_bar(trains, most):
 
 def account_of_ensemble(plan):
     """Cycles of a block that has a model of six hidden layers of 64 and ten classes, batch 20, SGD: the sum of its steps' counts. It waits for other blocks once, for what was made long
-    before. Weights come in time, at the rate that an H200 showed; the ten sums of the last layer count as 64, and a small step as a step whose program has two inputs."""
+    before. Weights come in time, at the rate that an H200 showed; the ten sums of the last layer count as 64, and the loss's gradient as four elements of each thread. The warp that
+    goes ahead has none of twenty rows of a loss, of which each warp has three."""
     steps = [found for launch in plan.launches for line in launch["details"] if (found := re.search(r" (\w+) blocks 0\.\.99(.* waits for .*)?", line))]
     kinds = [step[1] for step in steps]
     number = {kind: kinds.count(kind) for kind in set(kinds)}
     assert len(plan.launches) == 1 and number["dense"] == number["dense_update"] == 7 and number["dense_grad_input"] == 6, plan
     assert [step[1] for step in steps if step[2]] == ["elementwise"] and counted_cycles("20 rows") > FETCHED
-    step, others = counted_cycles("step"), number["elementwise"] + number["copy"] + number["reduce"]
-    rows, ahead = counted_cycles("loss") - step, counted_cycles("ahead")  # a warp has up to three rows, also the one that goes ahead
+    assert number["elementwise"] == number["copy"] == number["reduce"] == number["sparse_cross_entropy"] == 1, plan
+    step = counted_cycles("step") + counted_cycles("ahead")  # where the warp that goes ahead has a part of the step
     return {"starts of two chains": counted_cycles("chain") + counted_cycles("known chain") + 2 * counted_cycles("first piece"), "7 layers": 7 * counted_cycles("20 rows"),
-            "6 gradients": 6 * counted_cycles("20 rows back"), "loss": step + ahead + 3 * rows, "a wait that is over": LOADED,
-            f"{others} small steps": others * (step + ahead + counted_cycles("program on 8 warps")),
-            "7 updates": 7 * (step + counted_cycles("ahead of an update") + counted_cycles("whole update"))}
+            "6 gradients": 6 * counted_cycles("20 rows back"), "copy of labels": counted_cycles("copy"), "loss": counted_cycles("loss"),
+            "a wait that is over": LOADED, "its gradient": step + counted_cycles("program on 8 warps"), "its mean": counted_cycles("mean"),
+            "7 updates": 7 * max(step + counted_cycles("whole update"), counted_cycles("step") + counted_cycles("whole update with bias"))}
 
 
 def test_an_ensembles_account_stays_below_its_bar():
@@ -227,7 +229,7 @@ def test_an_ensembles_account_stays_below_its_bar():
     print("".join(f"\n{cycles:8.0f} cycles  {part}" for part, cycles in parts.items()))
     us = sum(parts.values()) / CYCLES_PER_MICROSECOND
     print(f"{us:8.1f} us")
-    assert us <= 35
+    assert us <= 27
 
 
 @pytest.mark.parametrize("name", ["momentum", "Nesterov momentum", "Adam", "AdamW", "Nadam", "RMSprop", "Adagrad", "Lion"])

@@ -131,7 +131,7 @@ TEST(RankSums, GradientsAreAnnouncedByTheirUpdatesAndUpdatedWhereTheyAreCollecte
     for (const section::BlockStep& s : plan.steps) {
       for (int value : {s.announces, s.announces2})
         if (value >= 0) announced.push_back(value);
-      descents += s.kind == section::StepKind::collect && s.descent_w >= 0;
+      descents += s.kind == section::StepKind::collect && s.descent >= 0;
       additions += s.kind == section::StepKind::elementwise && s.partition == section::Partition::tiles;
     }
     EXPECT_EQ(announced.size(), 3u) << ranks << " ranks\n" << section::print(plan);
