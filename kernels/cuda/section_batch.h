@@ -1,5 +1,5 @@
-// The sums of an update over the rows of the batch: those of x and dz come to shared memory, 32 at once, and each thread multiplies its part
-// of a tile of weights.
+// The sums of an update over the rows of the batch: those of x and dz come to shared memory, 32 at once, and each thread multiplies its
+// part of a tile of weights.
 #pragma once
 #include "kernels/cuda/four.h"
 #include "kernels/cuda/section_reduce.h"

@@ -117,6 +117,14 @@ LAMINA_KERNEL(64) copies(const unsigned* from, unsigned* out) {
   sync_block();
   for (unsigned i = t; i < 7 * n; i += n) out[i] = to[7 * n - 1 - i];  // other threads' values
   out[7 * n + t] = fixed[n - 1 - t];
+  // Over what came before: odd threads' copies are zeros, and nothing is read at their addresses.
+  sync_block();
+  const unsigned far = t % 2 ? 1u << 28 : 0;
+  copy_async_or_zero<16>(to + 4 * t, from + 4 * t + far, far == 0);
+  copy_async_or_zero<4>(to + 6 * n + t, from + 6 * n + t + far, far == 0);
+  commit_copies();
+  wait_copies<0>();
+  out[9 * n + t] = to[4 * t] + to[4 * t + 3] + to[6 * n + t];
   unsigned seen = 0;
   for (unsigned k = 0; k < n; ++k) seen += sync_block_or(t == k) ? 1 : 0;
   out[8 * n + t] = seen + (sync_block_or(false) ? 1000 : 0);
@@ -126,11 +134,12 @@ bool copies_agree(M& m) {
   constexpr unsigned n = 64;
   std::vector<unsigned> from(7 * n);
   for (unsigned i = 0; i < from.size(); ++i) from[i] = i * i + 1;
-  unsigned* out = m.put(std::vector<unsigned>(9 * n));
+  unsigned* out = m.put(std::vector<unsigned>(10 * n));
   launch<copies>(m.stream(), {.threads = n, .shared_bytes = 7 * n * 4}, m.put(from), out);
-  const std::vector<unsigned> got = m.take(out, 9 * n);
+  const std::vector<unsigned> got = m.take(out, 10 * n);
   bool agree = true;
   for (unsigned i = 0; i < 7 * n; ++i) agree &= got[i] == from[7 * n - 1 - i];
+  for (unsigned t = 0; t < n; ++t) agree &= got[9 * n + t] == (t % 2 ? 0 : from[4 * t] + from[4 * t + 3] + from[6 * n + t]);
   for (unsigned t = 0; t < n; ++t) agree &= got[7 * n + t] == from[4 * (n - 1 - t)] + from[4 * (n - 1 - t) + 3] && got[8 * n + t] == n;
   return agree;
 }
@@ -215,7 +224,7 @@ std::vector<std::string> wrong(M& m, unsigned numbers = 4096) {
   add(lanes_agree<unsigned>(m), "shuffles of 4 bytes, votes");
   add(lanes_agree<unsigned long long>(m), "shuffles of 8 bytes, votes");
   add(atomics_agree(m), "atomics");
-  add(copies_agree(m), "copy_async, sync_block_or");
+  add(copies_agree(m), "copy_async, also of zeros, sync_block_or");
   add(waits_agree(m), "release and acquire between blocks");
   add(relays_agree(m), "barriers of some warps, words of a block, counters behind a fence");
   return out;
