@@ -12,7 +12,6 @@
 #include "graph/ops/section_step.h"
 #include "kernels/dense.h"
 #include "kernels/leaves.h"
-#include "runtime/core/config.h"
 #include "runtime/device/library_work.h"
 
 namespace lamina::section {
@@ -316,14 +315,6 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
     out.push_back({broadcast_to(g, v, with_model_axis(call.size, want)), true});
   }
   return out;
-}
-
-bool is_step_matrix(const TensorType& t) { return is_section_matrix(t) || is_section_stack(t); }
-
-// Threads take whole models. For a few large models it is faster to share each one among all threads.
-bool pays_by_models(const section::Step& s) {
-  constexpr double kSmallModel = 4e6;  // flops
-  return s.replicas >= config::threads() || 2.0 * s.rows * s.k * s.n <= kSmallModel;
 }
 
 bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {

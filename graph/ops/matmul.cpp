@@ -106,20 +106,23 @@ Kernel kernel_matmul(const ir::KernelRequest& request) {
   return for_floating(dtype, make);
 }
 
-// A product with small weights is a section step, as for layers (second derivatives of layers contain many). A larger one deserves its own
-// kernel, which packs its operands.
+// A product with small weights, or a stack of them, is a section step, as for layers (second derivatives of layers contain many). A larger
+// one deserves its own kernel, which packs its operands; so do many matrices times the same one, which are one product of all rows.
 bool step_matmul(const ir::KernelRequest& request, ir::SectionStep& out) {
   constexpr int64_t kMostWidth = 256;
   const bool ta = ir::attrs_of<MatmulAttrs>(request.attrs).transpose_a, tb = ir::attrs_of<MatmulAttrs>(request.attrs).transpose_b;
-  const TensorType &a = request.in[0], &b = request.in[1];
-  if (ta || !is_section_matrix(a) || !is_section_matrix(b)) return false;
-  if (b.shape[0].number() > kMostWidth || b.shape[1].number() > kMostWidth) return false;
+  const TensorType &a = request.in[0], &b = request.in[1], &c = request.out[0];
+  if (ta || !is_step_matrix(a) || !is_step_matrix(b) || b.rank() < c.rank()) return false;
+  const bool is_stack = c.rank() == 3;
+  if (tb && is_stack && (a.rank() < 3 || a.shape[0] != c.shape[0])) return false;  // such a step's rows are those of its first operand
+  if (b.shape[b.rank() - 2].number() > kMostWidth || b.shape[b.rank() - 1].number() > kMostWidth) return false;
   const auto full = section::Broadcast::full;
-  set_step(out, tb ? section::StepKind::dense_grad_input : section::StepKind::dense, section::Partition::rows, tb ? a : request.out[0],
-           {full, full}, {full});
-  out.step.k = int32_t((tb ? request.out[0] : a).shape[1].number());
-  out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
-  return true;
+  const TensorType &rows = tb ? a : c, &of_k = tb ? c : a;
+  set_step(out, tb ? section::StepKind::dense_grad_input : section::StepKind::dense, section::Partition::rows, rows, {full, full}, {full});
+  out.step.k = int32_t(of_k.shape[of_k.rank() - 1].number());
+  if (is_stack) set_models(out, request, std::vector<size_t>{2, 2, 2});
+  out.flops = 2.0 * out.step.replicas * out.step.rows * out.step.k * out.step.n;
+  return !is_stack || pays_by_models(out.step);
 }
 
 // Rows of a, columns of b, matrices of a stack; or rows that the product adds up.

@@ -17,6 +17,13 @@ bool is_section_stack(const TensorType& type) {
          type.shape[1].number() * type.shape[2].number() <= std::numeric_limits<int32_t>::max();
 }
 
+bool is_step_matrix(const TensorType& type) { return is_section_matrix(type) || is_section_stack(type); }
+
+bool pays_by_models(const section::Step& product) {
+  constexpr double kSmallModel = 4e6;  // flops
+  return product.replicas >= config::threads() || 2.0 * product.rows * product.k * product.n <= kSmallModel;
+}
+
 int32_t model_stride(const TensorType& type, size_t rank_without_models, int64_t models) {
   if (type.rank() != rank_without_models + 1 || type.shape[0].number() != models || models == 0) return 0;
   return int32_t(size_of(type.shape).number() / models);

@@ -10,6 +10,9 @@ namespace lamina::ops {
 // Whether a tensor is an f32 matrix, or a stack of one per model, of a size that a step can hold.
 bool is_section_matrix(const TensorType& type);
 bool is_section_stack(const TensorType& type);
+bool is_step_matrix(const TensorType& type);  // one of the two
+// Whether a product's models are shared by the threads, which take whole ones: not a few large models.
+bool pays_by_models(const section::Step& product);
 // Makes a step of this kind over the rows of matrix [rows, n]; its operands are the node's inputs, then results. A matrix [models, rows, n]
 // makes a step shared by models; call set_models() to set each model's operands.
 void set_step(ir::SectionStep& out, section::StepKind kind, section::Partition partition, const TensorType& matrix,

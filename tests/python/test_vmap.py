@@ -219,6 +219,30 @@ def test_a_batch_of_its_own_for_each_model():
     np.testing.assert_allclose(got, np.stack([net(x).numpy() for net, x in zip(nets, xs)]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("layer", [{}, {"use_bias": False}, {"use_bias": False, "activation": "relu"}])
+def test_an_ensembles_step_is_one_launch_on_a_gpu(layer):
+    nets = lm.nn.stack(lambda: lm.nn.Sequential([*(lm.nn.Dense(16, **layer) for _ in range(3)), lm.nn.Dense(3, **layer)]), 20, input_shape=(8,))
+    step = lm.function(lm.vmap(trainer(nets, lm.optim.SGD(0.1)), in_axes=None))
+    plan = step.explain(lm.zeros([10, 8]), lm.zeros([10, 3]), device="null:h100")
+    assert len(plan.launches) == 1, plan
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_products_of_stacks_beside_others(seed):
+    """Of any shapes, transposed or not, with an axis of 1 or none on either side: as numpy, and eagerly as in a section."""
+    random = np.random.default_rng(seed)
+    models, rows, inner, columns = (int(n) for n in random.integers(1, [9, 40, 70, 70]))
+    ta, tb = (bool(v) for v in random.integers(0, 2, 2))
+    leading = [[(models,), (1,), ()][random.choice(3, p=[0.7, 0.15, 0.15])] for _ in range(2)]
+    of = lambda shape: random.standard_normal(shape).astype("float32")
+    a, b = of((*leading[0], *((inner, rows) if ta else (rows, inner)))), of((*leading[1], *((columns, inner) if tb else (inner, columns))))
+    f = lambda a, b: lm.tanh(lm.matmul(lm.tanh(a), b * 0.1, transpose_a=ta, transpose_b=tb))
+    got, eager = lm.function(f)(a, b).numpy(), f(lm.constant(a), lm.constant(b)).numpy()
+    swapped = lambda x, swaps: np.swapaxes(x, -1, -2) if swaps else x
+    np.testing.assert_allclose(got, np.tanh(swapped(np.tanh(a), ta) @ swapped(b * np.float32(0.1), tb)), rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(got, eager, rtol=1e-5, atol=1e-6)
+
+
 def test_members_of_a_stack():
     nets = lm.nn.stack(build, 3, seeds=range(3), input_shape=(2,))
     assert len(nets) == 3 and len(list(nets)) == 3
