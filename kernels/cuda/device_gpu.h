@@ -135,25 +135,16 @@ LAMINA_DEVICE T load_shared_between_blocks(const T* p) {
   return __ldcg(p);
 }
 
-template <int bytes>
-LAMINA_DEVICE void copy_async(void* to_shared, const void* from) {
-  static_assert(bytes == 4 || bytes == 8 || bytes == 16);
-  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
-  if constexpr (bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory");
-}
 // Zeros if it is not there; then nothing is read.
 template <int bytes>
-LAMINA_DEVICE void copy_async_or_zero(void* to_shared, const void* from, bool is_there) {
-  static_assert(bytes == 4 || bytes == 16);
+LAMINA_DEVICE void copy_async(void* to_shared, const void* from, bool is_there = true) {
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16);
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
   const int read = is_there ? bytes : 0;
   if constexpr (bytes == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes), "r"(read) : "memory");
 }
 LAMINA_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int but>

@@ -231,13 +231,9 @@ T load_shared_between_blocks(const T* p) {
 }
 
 template <int bytes>
-void copy_async(void* to_shared, const void* from, LAMINA_WHERE) {
+void copy_async(void* to_shared, const void* from, bool is_there = true, LAMINA_WHERE) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16);
-  emulation::copy_async(to_shared, from, bytes, where);
-}
-template <int bytes>
-void copy_async_or_zero(void* to_shared, const void* from, bool is_there, LAMINA_WHERE) {
-  copy_async<bytes>(to_shared, is_there ? from : nullptr, where);
+  emulation::copy_async(to_shared, is_there ? from : nullptr, bytes, where);
 }
 inline void commit_copies() { emulation::commit_copies(); }
 template <int but>

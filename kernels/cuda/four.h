@@ -13,15 +13,6 @@ struct alignas(8) Two {
 };
 
 #if defined(__CUDACC__)
-LAMINA_DEVICE Four four(const float* p) {
-  const float4 f = *reinterpret_cast<const float4*>(p);
-  return {{f.x, f.y, f.z, f.w}};
-}
-// Past the L1 cache, as load_shared_between_blocks().
-LAMINA_DEVICE Four four_shared_between_blocks(const float* p) {
-  const float4 f = __ldcg(reinterpret_cast<const float4*>(p));
-  return {{f.x, f.y, f.z, f.w}};
-}
 // From shared memory. Loads like this stay in their order, so the compiler cannot put one off to where its value is needed.
 LAMINA_DEVICE Four four_in_order(const float* p) {
   Four f;
@@ -52,6 +43,7 @@ LAMINA_DEVICE Four four_of_column_in_order(const float* p) {
   return f;
 }
 LAMINA_DEVICE void put_four(float* p, const Four& f) { *reinterpret_cast<float4*>(p) = {f.v[0], f.v[1], f.v[2], f.v[3]}; }
+// Past the L1 cache, as load_shared_between_blocks().
 LAMINA_DEVICE Two two_shared_between_blocks(const float* p) {
   const float2 f = __ldcg(reinterpret_cast<const float2*>(p));
   return {{f.x, f.y}};
@@ -66,7 +58,6 @@ LAMINA_DEVICE Two two_in_order(const float* p) {
 LAMINA_DEVICE void put_two(float* p, const Two& f) { *reinterpret_cast<float2*>(p) = {f.v[0], f.v[1]}; }
 #else
 LAMINA_DEVICE Four four(const float* p) { return {{p[0], p[1], p[2], p[3]}}; }
-LAMINA_DEVICE Four four_shared_between_blocks(const float* p) { return four(p); }
 LAMINA_DEVICE Four four_in_order(const float* p) { return four(p); }
 LAMINA_DEVICE Four same_four_in_order(const float* p) { return four(p); }
 LAMINA_DEVICE float one_in_order(const float* p) { return *p; }

@@ -32,10 +32,10 @@ struct BatchRows {
   // Four neighbours of a row; zeros beyond the last of them, and if there is no such row.
   LAMINA_DEVICE static void ask_four(float* to, bool is_there, const float* row, int first, int end) {
     if constexpr (whole) {
-      copy_async_or_zero<16>(to, row + first, is_there);
+      copy_async<16>(to, row + first, is_there);
     } else {
       LAMINA_UNROLL
-      for (int i = 0; i < 4; ++i) copy_async_or_zero<4>(to + i, row + first + i, is_there && first + i < end);
+      for (int i = 0; i < 4; ++i) copy_async<4>(to + i, row + first + i, is_there && first + i < end);
     }
   }
   // Rows from `first` of the batch; of x the columns rows.begin to rows.end, of dz those from `column`.

@@ -43,7 +43,9 @@ struct alignas(16) Record {
   BlockStep step;
   alignas(16) BlockOperand operands[kOperands];  // the first ones of the step
   Address addresses[kOperands];
-  LAMINA_DEVICE bool has_all() const { return step.ins + step.outs <= kOperands; }
+  LAMINA_DEVICE int all() const { return step.ins + step.outs; }
+  LAMINA_DEVICE bool has_all() const { return all() <= kOperands; }
+  LAMINA_DEVICE int here() const { return has_all() ? all() : kOperands; }
 };
 static_assert(sizeof(BlockStep) <= 4 * kWarp);
 

@@ -151,7 +151,7 @@ struct Code {
     }
     commit_copies(), wait_copies<0>();
     // Of a register's number, or a constant's behind -1.
-    const auto source = [&](int r) {
+    const auto value_of = [&](int r) {
       Source<Word> s{r < 0 ? nullptr : own(r), 0};
       if (r < 0) {
         const int* c = constant + ~r * section::kCodeConstant;
@@ -166,7 +166,7 @@ struct Code {
       Word* const to = own(w[4]);
       const ScalarOp op = ScalarOp(code & 0xff);
       const DType type = DType(code >> 8 & 0xff), result = DType(code >> 16 & 0xff);
-      const Source<Word> x = source(number_a), y = source(number_b);
+      const Source<Word> x = value_of(number_a), y = value_of(number_b);
       const auto each = [&](auto f) {
         float a[kElements], b[kElements];
         LAMINA_UNROLL
@@ -181,7 +181,7 @@ struct Code {
       } else if (type == DType::f32 && op == ScalarOp::mul) {
         each([](float a, float b) { return a * b; });
       } else {
-        const Source<Word> z = source(number_c);
+        const Source<Word> z = value_of(number_c);
         Word value = 0;
         LAMINA_ROLLED
         for (int e = 0; e < kElements; ++e) {

@@ -44,7 +44,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   Ahead ahead(b);  // of the warp kBringer
   begin_at(b, ahead, b.position);
   const bool timed = a.clock != nullptr;
-  int found = kMostLinks;  // the links of a chain at the position are found if it has no more
+  int found = kMostLinks;  // a chain at the position has its links already if it has at most so many
   unsigned go_on = 0;
   while (b.position < count) {
     const BlockStep& s = b.step();

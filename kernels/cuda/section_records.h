@@ -21,7 +21,7 @@ class Ahead {
   LAMINA_DEVICE void go_on(const Block& b, int which) {
     wait();
     Record& r = Block::record(which);
-    const int l = int(lane()), here = least(r.step.ins + r.step.outs, Record::kOperands);
+    const int l = int(lane()), here = r.here();
     BlockOperand operand{};
     if (l < here) operand = r.operands[l];
     const Address address = b.address(operand);  // its loads wait while ask() works
@@ -39,8 +39,7 @@ class Ahead {
   // The operands of a record whose step is there, and the step behind that one.
   LAMINA_DEVICE void ask(const Block& b, int which) {
     Record& r = Block::record(which);
-    const int at = int(lane()) * kPart, bytes = least(r.step.ins + r.step.outs, Record::kOperands) * int(sizeof(BlockOperand)),
-              chain = r.step.chain;
+    const int at = int(lane()) * kPart, bytes = r.here() * int(sizeof(BlockOperand)), chain = r.step.chain;
     const char* from = operands_ + r.step.first_in * (long long)sizeof(BlockOperand) + at;
     LAMINA_UNROLL
     for (int i = 0; i < kTimes; ++i)

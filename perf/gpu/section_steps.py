@@ -13,7 +13,7 @@ weights            meanwhile, of the other two: the next piece's weights to regi
 chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
 first piece        of a chain: from there until its weights are in shared memory
 step               of any other step: all but its own work
-ahead              meanwhile, of the warp that finds the addresses of the next step and asks for those behind it; ahead of an update: the next one is an update
+ahead              meanwhile, of the warp that finds the addresses of the next step and asks for those behind it
 loss               all of a sparse_cross_entropy of 10 classes, three rows for each warp
 update             that work of a dense_update with SGD: half of a layer's weights, 32 x 64, for a batch of 20; whole update: all of them; with bias: of the
                    warp that updates the bias too

@@ -120,8 +120,8 @@ LAMINA_KERNEL(64) copies(const unsigned* from, unsigned* out) {
   // Over what came before: odd threads' copies are zeros, and nothing is read at their addresses.
   sync_block();
   const unsigned far = t % 2 ? 1u << 28 : 0;
-  copy_async_or_zero<16>(to + 4 * t, from + 4 * t + far, far == 0);
-  copy_async_or_zero<4>(to + 6 * n + t, from + 6 * n + t + far, far == 0);
+  copy_async<16>(to + 4 * t, from + 4 * t + far, far == 0);
+  copy_async<4>(to + 6 * n + t, from + 6 * n + t + far, far == 0);
   commit_copies();
   wait_copies<0>();
   out[9 * n + t] = to[4 * t] + to[4 * t + 3] + to[6 * n + t];
